@@ -27,7 +27,8 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # Prints one line that changes whenever the configuration has to be made again.
 configuration_key() {
   local files=(configure.sh .bazelversion requirements.txt requirements-dev.txt
-               condacc/_version.py condacc/_find_tensorflow.py condacc/libraries.py)
+               condacc/_version.py condacc/_find_tensorflow.py condacc/libraries.py
+               cc/supported_compiler.h)
   echo "# key: $(sha256sum "${files[@]}" | sha256sum | cut -c1-16) python=$PYTHON" \
        "cuda=${CONDACC_CUDA:-1},${CUDA_HOME:-} cxx=${CXX:-g++} bazel=${USE_BAZEL_VERSION:-}"
 }

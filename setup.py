@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))  # Build backends leave it out.
 
 from condacc import build, libraries  # noqa: E402
+from condacc._interrupts import raise_on_termination  # noqa: E402
 
 PYTHON = os.environ.get("CONDACC_PYTHON", sys.executable)
 # The setuptools commands that make wheels or their metadata.
@@ -76,6 +77,7 @@ class BuildWithPlugin(build_py):
 
     def _add_libraries(self, package: Path) -> None:
         if LIBRARIES is None:
+            raise_on_termination()  # So that the compilers are ended.
             try:
                 build.compile_library(PYTHON, ROOT, package)
             except build.BuildError as error:
@@ -84,9 +86,8 @@ class BuildWithPlugin(build_py):
                 raise SystemExit("tf_condacc: interrupted; nothing was installed.") from None
             return
         for key in libraries.keys_in(LIBRARIES):
-            built = libraries.paths_in(LIBRARIES, key)
-            for source, target in zip(built, libraries.paths_in(package, key), strict=True):
-                build.replace(source, target)
+            built, target = libraries.paths_in(LIBRARIES, key), libraries.paths_in(package, key)
+            build.replace(*zip(built, target, strict=True))
 
 
 class PlatformWheel(bdist_wheel):

@@ -4,15 +4,14 @@
 Prints a table of ratios with the goal beside each, and writes ``latest.json`` and ``latest.png`` to
 the output folder. ``condacc_bench/__init__.py`` describes the method.
 
-What is measured is the library that users get: that of the installed package or, where none is
-installed, that of a wheel of this source tree, which is first made and installed into an
-environment in ``build/bench``. With ``--tree``, it is the library of ``make build``.
+What is measured is the library that users get: that of a wheel of this source tree, which is first
+made and installed into an environment in ``build/bench``. With ``--tree`` it is the library of
+``make build``, and with ``--installed`` that of the package that this Python imports.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import subprocess
 import sys
@@ -36,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.tree:
             sys.path.insert(0, str(_TREE))
-        elif importlib.util.find_spec("tf_condacc") is None:
+        elif not (options.installed or options.noise):
             return _run_installed(sys.argv[1:] if arguments is None else arguments)
         sys.path.append(str(_TREE))  # Clusters take free ports with `tests.support`.
         return _run(options)
@@ -56,8 +55,10 @@ def _run_installed(arguments: Sequence[str]) -> int:
             installed.make_environment(installed.make_wheel(_TREE, Path(place)), folder)
     except subprocess.CalledProcessError:
         return 1  # pip has said why.
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "caches")}
+    environment.pop("PYTHONPATH", None)  # It may name the tree.
     python = str(installed.python_of(folder))
-    os.execv(python, [python, str(_HERE / "run.py"), *arguments])
+    os.execve(python, [python, str(_HERE / "run.py"), "--installed", *arguments], environment)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -83,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     subject = "{tensorflow} on {cores} cores of {cpu}, load {load}, {day}".format(
         **about, day=time.strftime("%Y-%m-%d")
     )
-    library = implementations.library()
+    library = "TensorFlow's own" if options.noise else implementations.library(_TREE)
     print(f"{library}\nTensorFlow {subject}\n\n{table.header()}", flush=True)
     results = []
     for name in options.scenario:
@@ -137,7 +138,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--seconds", type=float, default=5.0, help="for each case, if 5 rounds are done by then (5)"
     )
     add("--limit", action="store_true", help="D1, S1, SZ: compare with the machine's limit, too")
-    add("--tree", action="store_true", help="measure the library of `make build`")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--tree", action="store_true", help="measure the library of `make build`")
+    which.add_argument("--installed", action="store_true", help="measure that of this Python")
     add("--noise", action="store_true", help="compare TensorFlow's own with itself")
     add("--output", type=Path, default=_HERE / "results", help="folder (benchmarks/results)")
     return parser.parse_args(arguments)

@@ -3,17 +3,16 @@
 Bazel loads this file, and condacc/build.py reads it as Python. So it holds constants only.
 """
 
-# What the sources are compiled with, beside TensorFlow's own options. Those of protection are what
-# Bazel passes by default.
+# Options of the compiler, besides TensorFlow's own. The last four are Bazel's defaults.
 COMPILE = [
     "-std=c++17",
     "-O2",
     "-DNDEBUG",
     "-DEIGEN_USE_THREADS",
     "-fPIC",
-    # Functions of the library may call each other directly, and be inlined: nobody replaces them.
+    # Functions of the library may call and inline each other directly: nothing interposes them.
     "-fno-semantic-interposition",
-    # The operator that it would call is newer than TensorFlow's libstdc++.
+    # Sized operator delete needs a newer libstdc++ than TensorFlow's.
     "-fno-sized-deallocation",
     # Sums are specified to the last bit.
     "-ffp-contract=off",
@@ -31,7 +30,7 @@ OPTIMIZED = [
     "memory",
 ]
 
-# What the objects are linked with, after TensorFlow's own options.
+# Options of the linker, after TensorFlow's own.
 LINK = [
     "-Wl,--gc-sections",
     "-Wl,--exclude-libs,ALL",

@@ -1,4 +1,4 @@
-// Fails to compile with compilers that are older than those that the library was tested with.
+// Does not compile with a compiler that is too old. configure.sh and condacc/build.py try this first.
 #if defined(__clang__)
 #if __clang_major__ < 14
 #error "This clang is too old."
@@ -6,7 +6,3 @@
 #elif defined(__GNUC__) && __GNUC__ < 11
 #error "This g++ is too old."
 #endif
-
-inline int Cxx17() {
-  if constexpr (true) return 0;
-}

@@ -21,17 +21,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from condacc import __version__, libraries
 from condacc._interrupts import INTERRUPTED, raise_on_interrupt, raise_on_termination
 
-# The options in which installed libraries differ from those of Bazel.
+# Options that are added to those of cc/options.bzl.
 _QUIET = "-w"  # Warnings are for developers.
 _STRIP = "-s"
-_MIN_MEMORY = 2 << 30  # Bytes that compiling one folder may take.
+_MIN_MEMORY = 2 << 30  # Bytes for each compiler, which takes up to half of them.
 # Files with the memory limit of a container, in both versions of control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _PRINT_TENSORFLOW = """
@@ -64,12 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     """Builds the library for the installed TensorFlow, imports it, and returns the exit status.
 
     Args:
-        arguments: Command-line arguments, of which there are none but ``--help``.
+        arguments: Command-line arguments; see ``--help``.
     """
     parser = argparse.ArgumentParser(
         prog="condacc build",
         description="Compiles the native library of tf_condacc for the TensorFlow that is "
-        "installed. This takes a minute or two and needs only a C++ compiler.",
+        "installed. This takes about a minute and needs only a C++ compiler.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         "--force", action="store_true", help="builds a library although there is one"
     )
     options = parser.parse_args(arguments)
-    # So that the scratch folder is removed and the compilers are ended.
+    # Signals raise exceptions, so that the scratch folder is removed and the compilers are ended.
     raise_on_interrupt()
     raise_on_termination()
     try:
@@ -135,54 +135,84 @@ def compile_library(
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise BuildError(
-            f"{folder} cannot be written ({error.strerror}): make it writable, or name another "
-            "folder for caches in XDG_CACHE_HOME"
-        ) from error
-    try:
-        with tempfile.TemporaryDirectory(prefix="condacc-build-") as scratch:
-            built = Build(compiler, tensorflow, sources, say).make_library(Path(scratch))
-            _check_load(python, built)
-            info: dict[str, Any] = {
-                "tensorflow": tensorflow.version,
-                "compiler": compiler.name,
-                "cuda": None,
-                "cuda_archs": [],
-                "version": __version__,
-                "sources": libraries.digest_of(sources),
-            }
-            described = Path(scratch) / "info.json"
+        raise BuildError(_cannot_write(folder, error, folder)) from error
+    digest = libraries.digest_of(sources)
+    with _scratch_folder() as scratch:
+        built = Build(compiler, tensorflow, sources, say).make_library(scratch)
+        _check_load(python, built)
+        info: dict[str, Any] = {
+            "tensorflow": tensorflow.version,
+            "compiler": compiler.name,
+            "cuda": None,
+            "cuda_archs": [],
+            "version": __version__,
+            "sources": digest,
+        }
+        described = scratch / "info.json"
+        try:
             described.write_text(json.dumps(info, indent=2) + "\n")
-            # In this order: a library in the cache counts only if its description fits.
-            replace(built, library.file)
-            replace(described, library.info_file)
-    except OSError as error:
-        raise BuildError(_file_error(error, folder)) from error
+            replace((built, library.file), (described, library.info_file))
+        except OSError as error:
+            raise BuildError(_cannot_write(error.filename, error, folder)) from error
     return library
 
 
-def _file_error(error: OSError, folder: Path) -> str:
-    """Returns the message for an error of a file system during the build."""
-    where = error.filename2 or error.filename or tempfile.gettempdir()
-    what = f"{where} cannot be written ({error.strerror})"
-    if str(where).startswith(str(folder)):
-        return f"{what}: make room there, or name another folder for caches in XDG_CACHE_HOME"
-    return f"{what}: make room there, or name another folder for scratch files in TMPDIR"
+@contextlib.contextmanager
+def _scratch_folder() -> Iterator[Path]:
+    """Yields a new folder, which is removed afterwards.
 
-
-def replace(source: Path, target: Path) -> None:
-    """Copies `source` to `target`.
-
-    The new file takes the old one's place by a rename, so that processes that have mapped the old
-    one keep it.
+    Raises:
+        BuildError: No folder for temporary files can be written.
     """
-    fresh = target.with_name(f"{target.name}.new-{os.getpid()}")
     try:
-        shutil.copyfile(source, fresh)
-        fresh.replace(target)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
+        folder = tempfile.TemporaryDirectory(prefix="condacc-build-")
+    except OSError as error:
+        raise BuildError(
+            f"there is no folder for scratch files ({error.strerror}): name one in TMPDIR"
+        ) from error
+    with folder as name:
+        yield Path(name).resolve()
+
+
+def _cannot_write(where: object, error: OSError, folder: Path) -> str:
+    """Returns the message for a file that cannot be written.
+
+    Args:
+        where: The file, or the folder that it would be in.
+        error: The error of the system.
+        folder: Folder for the library.
+    """
+    message = f"{where} cannot be written ({error.strerror}): make room and make it writable"
+    with contextlib.suppress(RuntimeError):  # Without a home directory there is no cache.
+        if folder == libraries.cache_folder():
+            return f"{message}, or name another folder for caches in XDG_CACHE_HOME"
+    return message
+
+
+def replace(*files: tuple[Path, Path]) -> None:
+    """Copies files, each to its target.
+
+    When all have been copied, they take the places of the former ones by renames. So processes that
+    have mapped a former one keep it, and if there is no space for one of them, nothing changes.
+
+    Args:
+        *files: Pairs of a file and its target.
+
+    Raises:
+        OSError: A file cannot be copied. It names the target.
+    """
+    copies = [target.with_name(f"{target.name}.new-{os.getpid()}") for _, target in files]
+    try:
+        for (source, target), copy in zip(files, copies, strict=True):
+            try:
+                shutil.copyfile(source, copy)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(target)) from error
+        for (_, target), copy in zip(files, copies, strict=True):
+            copy.replace(target)
+    finally:
+        for copy in copies:
+            copy.unlink(missing_ok=True)
 
 
 class Compiler:
@@ -192,17 +222,21 @@ class Compiler:
         name: Its name and version, such as "g++ 12.2.0".
     """
 
-    def __init__(self, sources: Path) -> None:
+    def __init__(self, sources: Path, command: str | None = None) -> None:
         """Finds the compiler.
 
         Args:
             sources: Folder that contains ``cc``.
+            command: The command for a shell that starts it. By default, that of ``CXX``, or g++.
 
         Raises:
-            BuildError: There is none, or it is too old.
+            BuildError: There is none, it does not work, or it is too old.
         """
-        wanted = os.environ.get("CXX") or "g++"
-        path, *options = shlex.split(wanted)
+        words = command or os.environ.get("CXX", "").strip() or "g++"
+        try:
+            path, *options = shlex.split(words)
+        except ValueError as error:
+            raise BuildError(f"CXX is no command ({error}): {words}") from error
         found = shutil.which(path)
         if found is None:
             raise BuildError(
@@ -219,72 +253,98 @@ class Compiler:
             check = str(sources / "cc" / "supported_compiler.h")
             self.run(["-std=c++17", "-Werror", "-x", "c++", "-fsyntax-only", check])
         except BuildError as error:
+            if "too old" not in str(error):
+                raise
             raise BuildError(
                 f"{self.name} ({found}) is too old: install g++ 11 or clang 14, or newer, or name "
                 "another compiler in CXX"
             ) from error
 
-    def run(self, arguments: Sequence[str], source: str | None = None, remark: str = "") -> str:
+    def run(self, arguments: Sequence[str], source: str = "", remark: str = "") -> str:
         """Runs the compiler and returns what it prints.
 
         Args:
             arguments: Its arguments.
-            source: What it reads from its standard input, if anything.
-            remark: What is added to the message if the error is one of the sources.
+            source: What it reads from its standard input.
+            remark: Text to add to the message, unless the error is a lack of space or memory.
 
         Raises:
             BuildError: It fails, or has been stopped. The message ends with its first error.
         """
-        with self._lock:
-            if self._is_stopped:
-                raise BuildError("the build was stopped")
-            process = subprocess.Popen(
-                [*self._command, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "LC_ALL": "C.UTF-8"},
-                start_new_session=True,
-            )
-            self._running.add(process)
+        process = self._start(arguments)
         try:
-            output, errors = process.communicate(source or "")
+            output, errors = process.communicate(source)
+        except BaseException:
+            self.stop()
+            process.wait()
+            raise
         finally:
             with self._lock:
                 self._running.discard(process)
         if process.returncode != 0:
+            errors = errors or f"error: status {process.returncode}"
             raise BuildError(f"{self._command[0]} failed: {_first_error(errors, remark)}")
         return output
+
+    def _start(self, arguments: Sequence[str]) -> subprocess.Popen[str]:
+        """Starts the compiler.
+
+        Raises:
+            BuildError: It cannot be started, or has been stopped.
+        """
+        with self._lock:
+            if self._is_stopped:
+                raise BuildError("the build was stopped")
+            try:
+                process = subprocess.Popen(
+                    [*self._command, *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    encoding="utf-8",
+                    errors="replace",
+                    env={**os.environ, "LC_ALL": "C.UTF-8"},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                why = f"{self._command[0]} cannot be started ({error.strerror})"
+                raise BuildError(why) from error
+            self._running.add(process)
+            return process
 
     def stop(self) -> None:
         """Ends the compilers that are running, and lets no other start."""
         with self._lock:
             self._is_stopped = True
             for process in self._running:
-                # With the processes that it has started.
+                # The compiler's driver and what it has started. It then removes its files.
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                    os.killpg(process.pid, signal.SIGTERM)
 
 
 def _first_error(messages: str, remark: str) -> str:
-    """Returns the first error of a compiler, with the way out if it is not one of the sources.
+    """Returns the first error that a compiler has printed, with advice.
 
     Args:
         messages: What the compiler has printed.
-        remark: What is added if the error is one of the sources.
+        remark: The advice, unless space or memory was lacking.
     """
-    lines = messages.splitlines()
-    first = next((line for line in lines if "error: " in line), "\n".join(lines[-5:]))
-    if os.strerror(errno.ENOSPC) in messages:
+    lines = [line for line in messages.splitlines() if line.strip()]
+    # The linker's own message comes before the one of the compiler that has started it.
+    errors = (line for line in lines if "error: " in line and not line.startswith("collect2:"))
+    first = next(errors, lines[0])
+    if any(os.strerror(code) in messages for code in (errno.ENOSPC, errno.EDQUOT)):
         return f"{first}: make room in {tempfile.gettempdir()}, or name another folder in TMPDIR"
     if "Killed" in messages:
-        return f"{first}: it may need more memory than there is, which is up to 2 GB"
+        return f"{first}: a compiler needs up to 1 GB of free memory"
     return first + remark
 
 
 def _remark_on(tensorflow: str) -> str:
-    """Returns what to add to errors of the sources: whether they know this TensorFlow."""
+    """Returns the remark for errors in the sources.
+
+    It is empty unless TensorFlow is newer than those that they were written for.
+    """
     newest = libraries.SUPPORTED[-1]
     if libraries.numbers_of(tensorflow)[:2] <= libraries.numbers_of(newest):
         return ""
@@ -306,11 +366,10 @@ def ask_tensorflow(python: str) -> TensorFlow:
         [python, "-c", _PRINT_TENSORFLOW], capture_output=True, text=True, env=environment()
     )
     if asked.returncode != 0:
-        last = asked.stderr.strip().splitlines()[-1:] or [""]
+        newest = libraries.requirement_of("tensorflow", libraries.SUPPORTED[-1])
         raise BuildError(
-            f"TensorFlow cannot be imported in {python} ({last[0]}): install it there first, with "
-            f"`pip install '{libraries.requirement_of('tensorflow', libraries.SUPPORTED[-1])}'`, "
-            "or name a Python that has it in CONDACC_PYTHON"
+            f"TensorFlow cannot be imported in {python} ({_last_line(asked)}): install it there "
+            f"first, with `pip install '{newest}'`, or name a Python that has it in CONDACC_PYTHON"
         )
     version, compile_flags, link_flags = json.loads(asked.stdout.splitlines()[-1])
     if libraries.numbers_of(version) < libraries.numbers_of(libraries.SUPPORTED[0]):
@@ -348,7 +407,7 @@ class Build:
     ) -> None:
         self._compiler = compiler
         self._tensorflow = tensorflow
-        self._sources = sources
+        self._sources = sources.resolve()
         self._say = say
         self._options = read_options(sources)
 
@@ -373,7 +432,8 @@ class Build:
             BuildError: A source does not compile.
         """
         options = [*compile_options(self._options, folder), *self._tensorflow.compile_flags, _QUIET]
-        includes = "".join(f'#include "{file.relative_to(self._sources)}"\n' for file in files)
+        # Whole paths, because a relative one would first be looked for in the current folder.
+        includes = "".join(f'#include "{file.resolve()}"\n' for file in files)
         arguments = [*options, f"-I{self._sources}", "-x", "c++", "-", *last]
         self._compiler.run(arguments, includes, _remark_on(self._tensorflow.version))
 
@@ -386,11 +446,11 @@ class Build:
         self._say(f"compiling {num_files} files in {len(groups)} parts, {jobs} at once")
         begin = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            started = {
-                pool.submit(self.compile, folder, files, "-c", "-o", outputs[folder]): folder
-                for folder, files in groups.items()
-            }
             try:
+                started = {
+                    pool.submit(self.compile, folder, files, "-c", "-o", outputs[folder]): folder
+                    for folder, files in groups.items()
+                }
                 for number, done in enumerate(concurrent.futures.as_completed(started), 1):
                     done.result()
                     seconds = time.monotonic() - begin
@@ -457,5 +517,10 @@ def _check_load(python: str, library: Path) -> None:
     load = [python, "-c", _LOAD, str(library)]
     done = subprocess.run(load, capture_output=True, text=True, env=environment())
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        raise BuildError(f"TensorFlow does not load the new library: {last[0]}")
+        raise BuildError(f"TensorFlow does not load the new library: {_last_line(done)}")
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """Returns the last line that a process has printed to stderr, or its status."""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"status {done.returncode}"

@@ -92,9 +92,9 @@ def sources_folder() -> Path:
 
 
 def digest_of(sources: Path) -> str:
-    """Returns a text that differs between folders whose files below ``cc`` differ.
+    """Returns a digest of the sources below ``cc``.
 
-    Only the files that a package carries count, which leaves out CUDA.
+    Only the files that packages carry count, which leaves out those for CUDA and for Bazel alone.
     """
     digest = hashlib.sha256()
     for file in sorted(sources.glob("cc/**/*")):
@@ -106,7 +106,8 @@ def digest_of(sources: Path) -> str:
 
 def is_packed(file: Path) -> bool:
     """Returns whether a file below ``cc`` is needed to build a library, and so is in packages."""
-    return file.suffix in (".h", ".cc", ".bzl") and ".cu" not in file.suffixes
+    is_source = file.suffix in (".h", ".cc") and ".cu" not in file.suffixes
+    return is_source or file.name == "options.bzl"
 
 
 def is_source_tree(package: Path) -> bool:

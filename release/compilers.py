@@ -4,14 +4,13 @@
   release/compilers.py [COMPILER ...]   # g++-11 and clang++-14 by default
 
 The last compiler compiles each source alone, which shows that it includes what it uses. The others
-compile each folder of cc as one, as the library is built. They make no objects, so this takes few
-minutes. Call it with a Python that has TensorFlow. It exits with 1 if a source does not compile, or
-if there is no such compiler.
+compile each folder of cc as one, as the library is built. Only the syntax is checked, which
+takes a few minutes. Call it with a Python that has TensorFlow. It exits with 1 if a source does not
+compile, or if there is no such compiler.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,8 +44,7 @@ def errors_of(name: str, tensorflow: build.TensorFlow, one_by_one: bool) -> list
     Raises:
         build.BuildError: There is no such compiler, or it is too old.
     """
-    os.environ["CXX"] = name
-    recipe = build.Build(build.Compiler(ROOT), tensorflow, ROOT, print)
+    recipe = build.Build(build.Compiler(ROOT, name), tensorflow, ROOT, print)
 
     def check(folder: str, files: list[Path]) -> str:
         try:

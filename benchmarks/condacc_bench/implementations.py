@@ -69,21 +69,26 @@ def condacc() -> Implementation:
     )
 
 
-def library() -> str:
-    """Returns in words which library of this project is measured."""
+def library(tree: Path) -> str:
+    """Returns in words which library of this project is measured.
+
+    Args:
+        tree: A source tree, whose commit is named if the library has the same sources.
+    """
     import tf_condacc
     from condacc import libraries
 
     found = libraries.find(tf.__version__)
     assert found is not None
     compiler = tf_condacc.build_info()["compiler"]
-    version = f"{tf_condacc.__version__}{_commit()}"
+    same = libraries.digest_of(libraries.sources_folder()) == libraries.digest_of(tree)
+    version = f"{tf_condacc.__version__}{_commit(tree) if same else ''}"
     return f"tf_condacc {version}, {found.file}, compiled by {compiler}"
 
 
-def _commit() -> str:
-    """Returns which commit this source tree is at, in words, if it is a clone."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+def _commit(tree: Path) -> str:
+    """Returns which commit a source tree is at, in words, if it is a clone."""
+    command = ["git", "-C", str(tree), "describe", "--always", "--dirty"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         described = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         return f" at commit {described.strip()}"

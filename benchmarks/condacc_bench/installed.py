@@ -24,10 +24,10 @@ def make_wheel(tree: Path, place: Path) -> Path:
 
 
 def make_environment(wheel: Path, folder: Path) -> Path:
-    """Makes an environment with a wheel in the place of `folder`, and returns its site-packages.
+    """Creates the environment `folder`, installs a wheel into it, and returns its site-packages.
 
-    All other packages are those of the Python that runs this. The environment's Python is
-    `python_of(folder)`.
+    One that is there is removed before. All other packages are those of the Python that runs this.
+    The environment's Python is `python_of(folder)`.
 
     Raises:
         subprocess.CalledProcessError: pip has failed, and said why.

@@ -17,6 +17,7 @@ def core_tests(name, deps = [], tags = [], num_shards = 1):
       num_shards: Into how many processes the tests are divided, if they take long.
     """
     headers = native.glob(["*.h"], allow_empty = True)
+    sources = native.glob(["*_test.cc"])
     native.filegroup(
         name = "headers",
         srcs = headers,
@@ -28,13 +29,13 @@ def core_tests(name, deps = [], tags = [], num_shards = 1):
         name = "support",
         testonly = True,
         hdrs = headers,
-        textual_hdrs = native.glob(["*_test.cc"]),
+        textual_hdrs = sources,
         visibility = ["//tests/cc:__subpackages__"],
         deps = deps + ["@gtest//:gtest_main"],
     )
     one_source(
         name = name + "_group",
-        srcs = native.glob(["*_test.cc"]),
+        srcs = sources,
     )
     native.cc_test(
         name = name,

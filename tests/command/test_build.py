@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,14 +29,23 @@ extern "C" int number() { return kNumber + TF_GRAPH_DEF_VERSION_MIN_CONSUMER; }
 # More bytes than a small file system has.
 _LARGE_SOURCE = 'extern "C" { char large[1 << 20] = {1}; }\n'
 _SMALL = "256k"
+GXX = shutil.which("g++")
+# Runs `condacc build --force` with the sources, the target and the Python that its arguments name.
 _BUILD = """
 import sys
 from pathlib import Path
 from condacc import build, libraries
 libraries.sources_folder = lambda: Path(sys.argv[1])
-build._target_folder = lambda: Path(sys.argv[2])
-sys.executable = sys.argv[3]
-sys.exit(build.main(["--force"]))
+libraries.is_source_tree = lambda package: False
+sys.executable = sys.argv[2]
+library = libraries.paths_in(libraries.cache_folder(), sys.argv[3])
+library.file.parent.mkdir(parents=True)
+library.file.write_text("the former library")
+try:
+    sys.exit(build.main(["--force"]))
+finally:
+    files = [file.name for file in library.file.parent.iterdir()]
+    print(files == [library.file.name] and library.file.read_text())
 """
 
 
@@ -74,6 +85,20 @@ def key() -> str:
     return libraries.key_of(tf.__version__)
 
 
+def says_that_it_started(file: Path) -> str:
+    """Returns a command of a shell that writes its process id into a file, all at once."""
+    return f"echo $$ >{file}.new; mv {file}.new {file}"
+
+
+def is_running(started: Path) -> bool:
+    """Returns whether the process that has written its id is still there."""
+    try:
+        os.kill(int(started.read_text()), 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_library_is_built_for_the_installed_tensorflow(sources, lines, tmp_path):
     library = build.compile_library(sys.executable, sources, tmp_path / "new", lines.append)
     assert library == libraries.paths_in(tmp_path / "new", key())
@@ -110,13 +135,25 @@ def test_the_first_error_ends_the_other_compilers(monkeypatch, python, sources, 
     (sources / "cc" / "slow").mkdir()
     (sources / "cc" / "slow" / "wait.cc").touch()
     (sources / "cc" / "room" / "number.cc").write_text("#error Stop here.\n")
-    real = shutil.which("g++")
-    assert real is not None
-    waits = f'case $* in */slow.o) sleep 1000;; *) exec {real} "$@";; esac'
-    monkeypatch.setenv("CXX", executable(tmp_path / "g++", waits))
+    started = tmp_path / "started"
+    waits = f"*/slow.o) {says_that_it_started(started)}; sleep 999;;"
+    fails = f'*/room.o) while [ ! -e {started} ]; do :; done; exec {GXX} "$@";;'
+    script = f'case $* in {waits} {fails} *) exec {GXX} "$@";; esac'
+    monkeypatch.setenv("CXX", executable(tmp_path / "g++", script))
     monkeypatch.setattr(build, "num_jobs", lambda: 2)
     with pytest.raises(build.BuildError, match="Stop here"):
         build.compile_library(python, sources, tmp_path / "new", print)
+    assert not is_running(started)
+
+
+def test_the_current_folder_does_not_matter(monkeypatch, python, sources, tmp_path):
+    other = tmp_path / "other" / "cc" / "room"
+    other.mkdir(parents=True)
+    for file in (other / "number.cc", other.parent / "number.h"):
+        file.write_text("#error This is another tree.\n")
+    monkeypatch.chdir(tmp_path / "other")
+    library = build.compile_library(python, sources, tmp_path / "new", print)
+    assert ctypes.CDLL(str(library.file)).number() == 42
 
 
 def test_a_missing_compiler_is_one_sentence(monkeypatch, sources, tmp_path):
@@ -129,7 +166,7 @@ def test_a_missing_compiler_is_one_sentence(monkeypatch, sources, tmp_path):
 def test_an_old_compiler_is_refused_before_anything_is_compiled(
     monkeypatch, sources, tmp_path, macros
 ):
-    old = executable(tmp_path / "old", f'exec {shutil.which("g++")} -w {macros} "$@"')
+    old = executable(tmp_path / "old", f'exec {GXX} -w {macros} "$@"')
     monkeypatch.setenv("CXX", old)
     with pytest.raises(build.BuildError, match=r"is too old: install g\+\+ 11 or clang 14"):
         build.compile_library(sys.executable, sources, tmp_path)
@@ -157,15 +194,34 @@ def test_a_python_without_tensorflow_is_told_what_to_install(sources, tmp_path):
         build.compile_library(empty, sources, tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_build(python, sources, tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused_before_the_build(
+    monkeypatch, python, sources, tmp_path
+):
     (tmp_path / "file").touch()
-    with pytest.raises(build.BuildError, match="name another folder for caches"):
-        build.compile_library(python, sources, tmp_path / "file" / "cache", print)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(build.BuildError, match="name another folder for caches in XDG_CACHE_HOME"):
+        build.compile_library(python, sources, libraries.cache_folder(), print)
+    with pytest.raises(build.BuildError, match="make it writable$"):
+        build.compile_library(python, sources, tmp_path / "file" / "package", print)
 
 
-def command(sources: Path, folder: Path, python: str) -> list[str]:
-    """Returns a command that is ``condacc build --force`` with these sources and this Python."""
-    return [sys.executable, "-c", _BUILD, str(sources), str(folder), python]
+def test_without_a_folder_for_scratch_files_it_says_so(monkeypatch, python, sources, tmp_path):
+    def fail(**options: str) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", fail)
+    with pytest.raises(
+        build.BuildError, match="no folder for scratch files .*: name one in TMPDIR"
+    ):
+        build.compile_library(python, sources, tmp_path / "new", print)
+
+
+def command(sources: Path, python: str) -> list[str]:
+    """Returns a command that is ``condacc build --force`` with these sources and this Python.
+
+    There is a former library. What is left of it is printed at the end.
+    """
+    return [sys.executable, "-c", _BUILD, str(sources), python, key()]
 
 
 def in_small_file_system(folder: Path, words: list[str]) -> list[str]:
@@ -182,40 +238,40 @@ def in_small_file_system(folder: Path, words: list[str]) -> list[str]:
 @pytest.mark.parametrize("full", ["TMPDIR", "XDG_CACHE_HOME"])
 def test_without_space_it_says_which_folder_is_full(python, sources, tmp_path, full):
     (sources / "cc" / "room" / "large.cc").write_text(_LARGE_SOURCE)
-    small, library = tmp_path / "small", libraries.paths_in(tmp_path / "kept", key())
-    for folder in (small, library.file.parent):
+    folders = {name: tmp_path / name for name in ("TMPDIR", "XDG_CACHE_HOME")}
+    for folder in folders.values():
         folder.mkdir()
-    library.file.write_text("the former library")
-    target = small if full == "XDG_CACHE_HOME" else library.file.parent
     done = subprocess.run(
-        in_small_file_system(small, command(sources, target, python)),
+        in_small_file_system(folders[full], command(sources, python)),
         cwd=ROOT,
-        env=os.environ | ({"TMPDIR": str(small)} if full == "TMPDIR" else {}),
+        env=os.environ | {name: str(folder) for name, folder in folders.items()},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 1
     message = done.stderr.splitlines()[-1]
     assert message.startswith("condacc build: ") and "No space left on device" in message
-    assert "make room " in message and full in message and str(small) in message
-    assert library.file.read_text() == "the former library"
+    assert "make room " in message and f" in {full}" in message and str(folders[full]) in message
+    assert done.stdout == "the former library\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("output", ["room.o", "library.so"])
 def test_an_interrupted_build_leaves_the_former_library_and_no_compiler(
-    python, sources, tmp_path, number
+    python, sources, tmp_path, output, number
 ):
-    started = tmp_path / "started"
-    script = f"case $* in *room.o*) echo $$ >{started}.new; mv {started}.new {started}; sleep 999;;"
-    library, scratch = libraries.paths_in(tmp_path / "kept", key()), tmp_path / "scratch"
-    for folder in (scratch, library.file.parent):
-        folder.mkdir()
-    library.file.write_text("the former library")
-    compiler = executable(tmp_path / "g++", f'{script} *) exec {shutil.which("g++")} "$@";; esac')
+    started, scratch = tmp_path / "started", tmp_path / "scratch"
+    scratch.mkdir()
+    # Like g++, it removes its temporary files if it is terminated.
+    own = f"touch {scratch}/cc.s; trap 'rm {scratch}/cc.s; exit 1' TERM"
+    waits = f"*{output}*) {own}; {says_that_it_started(started)}; sleep 999 & wait;;"
+    compiler = executable(tmp_path / "g++", f'case $* in {waits} *) exec {GXX} "$@";; esac')
+    folders = {"TMPDIR": str(scratch), "XDG_CACHE_HOME": str(tmp_path / "caches")}
     with subprocess.Popen(
-        command(sources, library.file.parent, python),
+        command(sources, python),
         cwd=ROOT,
-        env=os.environ | {"CXX": compiler, "TMPDIR": str(scratch)},
+        env=os.environ | folders | {"CXX": compiler},
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
@@ -223,16 +279,29 @@ def test_an_interrupted_build_leaves_the_former_library_and_no_compiler(
             assert process.poll() is None
             os.sched_yield()
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        left, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     if number == signal.SIGINT:
         assert errors.endswith("condacc build: interrupted; no library was changed\n")
     assert "Traceback" not in errors
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
+    assert not is_running(started)
     assert list(scratch.iterdir()) == []
-    assert [path.name for path in library.file.parent.iterdir()] == [library.file.name]
-    assert library.file.read_text() == "the former library"
+    assert left == "the former library\n"
+
+
+def test_nothing_changes_if_one_of_the_files_cannot_be_copied(tmp_path):
+    for name in ("old", "new"):
+        (tmp_path / name).write_text(name)
+    with pytest.raises(FileNotFoundError, match=str(tmp_path / "other")):
+        build.replace((tmp_path / "new", tmp_path / "old"), (tmp_path / "no", tmp_path / "other"))
+    assert (tmp_path / "old").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]
+
+
+def test_the_reason_of_the_linker_is_in_the_message(python, sources, tmp_path):
+    (sources / "cc" / "options.bzl").write_text('COMPILE = []\nOPTIMIZED = []\nLINK = ["-lnone"]\n')
+    with pytest.raises(build.BuildError, match="cannot find -lnone"):
+        build.compile_library(python, sources, tmp_path / "new", print)
 
 
 @pytest.mark.parametrize(
