@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from condacc.run import parse
-from tests.compat.processes import RUNNER, run
+from tests.compat.processes import run
+from tests.processes.forked_python import forked_python
 
 LEGACY = "import tensorflow as tf\nx = tf.placeholder\n"
 
@@ -135,7 +136,7 @@ def test_options_may_be_repeated(tmp_path, capsys):
 
 
 def _project(folder: Path) -> Path:
-    """Makes a project whose script in bin imports a package beside bin, in two processes."""
+    """Makes a project whose script in bin imports a package beside bin, also in a new process."""
     files = {
         "bin/train.py": "import os, sys\n"
         "sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))\n"
@@ -143,8 +144,10 @@ def _project(folder: Path) -> Path:
         "from lib import model\n"
         "if __name__ == '__main__':\n"
         "    print(model.make().shape)\n"
+        "if __name__ == '__main__' and sys.argv[1:] == ['spawn']:\n"
         "    process = multiprocessing.get_context('spawn').Process(target=model.show)\n"
         "    process.start(), process.join()\n"
+        "if __name__ == '__main__':\n"
         "    import installed.nets.deep\n",
         "lib/__init__.py": "",
         "lib/model.py": "import tensorflow as tf\n\n"
@@ -164,8 +167,8 @@ def _project(folder: Path) -> Path:
 def test_a_script_in_bin_runs_with_its_package_and_a_library_needs_also(tmp_path, monkeypatch):
     script = _project(tmp_path)
     code = "import sys; sys.path.append(sys.argv.pop(1)); from condacc.__main__ import main; main()"
-    command = (RUNNER[0], "-c", code, tmp_path / "site-packages", "run", "--quiet")
-    without = run(*command, script)
+    command = (*forked_python(), "-c", code, tmp_path / "site-packages", "run", "--quiet")
+    without = run(*command, script, "spawn")
     assert without.stdout.splitlines() == ["(1,)", "spawned x:0"], without.stderr[-2000:]
     assert without.stderr.splitlines()[-1] == (
         "condacc run: the module installed.nets.deep is given TensorFlow 2, which has no "

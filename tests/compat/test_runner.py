@@ -22,7 +22,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module")
 def keras3():
     """The end of the programs without tf.layers: an error."""
-    return run_command(*RUNNER, PROGRAMS / "all_programs.py", "--steps=3", "spawn")
+    runner = (*forked_python(), "-m", "condacc", "run")
+    return run_command(*runner, PROGRAMS / "all_programs.py", "--steps=3", "spawn")
 
 
 @pytest.fixture(scope="module")
