@@ -12,6 +12,7 @@ from tests.support.accumulator_support import EagerDriver, GraphDriver
 v1 = tf.compat.v1
 
 PATHS = ["fed", "owned", "eager", "waiting"]
+_REAL_PARTS = {tf.float64: np.float64, tf.complex128: np.float64}
 
 
 class OwnedDriver(GraphDriver):
@@ -55,11 +56,12 @@ def random_gradients(rng: Any, dtype: tf.DType, count: int, size: int) -> np.nda
     kind = dtype.as_numpy_dtype
     if dtype.is_integer:
         return rng.integers(-(2**20), 2**20, (count, size)).astype(kind)
-    exponents = rng.integers(-8, 8, (count, size), dtype=np.int8)
-    values = np.ldexp(rng.standard_normal((count, size)), exponents)
+    powers = np.exp2(np.arange(-8, 8), dtype=_REAL_PARTS.get(dtype, np.float32))
+    scales = powers[rng.integers(0, len(powers), (count, size), dtype=np.int8)]
+    values = scales * rng.standard_normal((count, size), scales.dtype)
     if dtype.is_complex:
-        values = values + 1j * np.ldexp(rng.standard_normal((count, size)), exponents)
-    return values.astype(kind)
+        values = values + 1j * (scales * rng.standard_normal((count, size), scales.dtype))
+    return values.astype(kind, copy=False)
 
 
 def make_driver(impl: Any, path: str, dtype: Any, reduction: str, device: Any = None) -> Any:

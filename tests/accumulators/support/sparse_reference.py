@@ -17,11 +17,10 @@ REDUCTIONS = ("MEAN", "SUM", "GLOBAL_MEAN")
 
 def occurrences(indices: np.ndarray) -> np.ndarray:
     """Returns, for each place, how many times the same row number stands before it."""
-    seen: dict[int, int] = {}
+    places = np.argsort(indices, kind="stable")
+    _, firsts, counts = np.unique(indices[places], return_index=True, return_counts=True)
     numbers = np.zeros(len(indices), np.int64)
-    for place, row in enumerate(indices.tolist()):
-        numbers[place] = seen.get(row, 0)
-        seen[row] = numbers[place] + 1
+    numbers[places] = np.arange(len(indices)) - np.repeat(firsts, counts)
     return numbers
 
 
