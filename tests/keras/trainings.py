@@ -188,11 +188,18 @@ def dtype_policy(name: str) -> Iterator[None]:
         keras.config.set_dtype_policy("float32")
 
 
-def compiled(case: Case, model: Callable[[], keras.Model]) -> keras.Model:
-    """Returns a compiled model, with the same weights each time."""
+def compiled(case: Case, model: Callable[[], keras.Model], **arguments: Any) -> keras.Model:
+    """Returns a compiled model, with the same weights each time.
+
+    Args:
+        case: The training for which the model is compiled.
+        model: Makes the model.
+        **arguments: Arguments of `compile` that replace those of the case.
+    """
     seed_initial_values()
     made = model()
-    made.compile(optimizer=case.optimizer(), **{"loss": "mse", "metrics": ["mae"], **case.compile})
+    given = {"loss": "mse", "metrics": ["mae"], **case.compile, **arguments}
+    made.compile(optimizer=case.optimizer(), **given)
     return made
 
 
@@ -220,9 +227,12 @@ def accumulating(case: Case, strategy: tf.distribute.Strategy | None = None) -> 
 
 
 def plain(case: Case) -> Trained:
-    """Trains with plain Keras on one device, with batches as large as all micro-batches."""
+    """Trains with plain Keras on one device, with batches as large as all micro-batches.
+
+    There are so few batches that they take less time eagerly than a function takes to be traced.
+    """
     with dtype_policy(case.dtype_policy):
-        model = compiled(case, case.truth or case.model)
+        model = compiled(case, case.truth or case.model, run_eagerly=True)
         return train(case, model, NUM_MICRO_BATCHES * BATCH_SIZE)
 
 
