@@ -48,11 +48,17 @@ WAYS = [minimize, compute_clip_and_apply]
 by_name = functools.partial(pytest.mark.parametrize, ids=lambda value: value.__name__)
 every_way = by_name("apply", WAYS)
 every_dtype = pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+# `make test` runs each name and each data type, and `make test-long` runs all pairs.
+NAMES_AND_DTYPES = [
+    ("global_step", tf.int64),
+    ("my_step", tf.int32),
+    pytest.param("global_step", tf.int32, marks=pytest.mark.long),
+    pytest.param("my_step", tf.int64, marks=pytest.mark.long),
+]
 
 
 @every_way
-@every_dtype
-@pytest.mark.parametrize("name", ["global_step", "my_step"])
+@pytest.mark.parametrize(("name", "dtype"), NAMES_AND_DTYPES)
 @by_name("maker", MAKERS)
 def test_step_that_the_program_made_itself(switches, maker, name, dtype, apply):
     def make_step(step_dtype: tf.DType) -> Any:
