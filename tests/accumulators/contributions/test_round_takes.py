@@ -117,7 +117,7 @@ def test_types_static_shapes_and_names_in_a_graph(ours):
 
 
 def test_two_chiefs_take_each_round_once(ours):
-    rounds = 100
+    rounds = 40
     acc = ContributionEagerDriver(ours, tf.float32, [1], reduction_type="SUM")
 
     def lead():

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.accumulators.support.random_programs import RandomProgram
 
-PROGRAMS = 6
+PROGRAMS = 3
 OPERATIONS = 150
 
 

@@ -15,7 +15,7 @@ from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows,
 
 pytestmark = pytest.mark.kinds("sparse")
 
-PROGRAMS = 5
+PROGRAMS = 3
 OPERATIONS = 120
 WIDTHS = [(), (1,), (5,), (2, 3), (0,), (1, 1, 2, 2)]
 
