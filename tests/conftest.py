@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -82,6 +83,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"slowest {NUM_SLOWEST} of {len(seconds)} files")
         for file, duration in seconds.most_common(NUM_SLOWEST):
             terminalreporter.write_line(f"{duration:7.1f} s  {file}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keeps the garbage collector away from the modules and tests, which live until the end.
+
+    Otherwise it walks them during the collection and again whenever a test calls it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
