@@ -228,7 +228,7 @@ def device(request: pytest.FixtureRequest) -> str:
     return "/GPU:0"
 
 
-@pytest.fixture(params=[100, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.fixture(params=[50, pytest.param(1000, marks=pytest.mark.long)])
 def rounds(request: pytest.FixtureRequest) -> int:
     """Returns how many times a test repeats a check that must pass every time."""
     return request.param
