@@ -14,6 +14,7 @@ from tests.support.drop_stale_support import (
     Switches,
     Training,
     drop_stale,
+    every_inner_and_switches,
     half_square,
     stale_counter,
 )
@@ -42,7 +43,7 @@ def save(values: dict[str, np.ndarray], path: Path) -> str:
         return v1.train.Saver().save(session, str(path / "model.ckpt"))
 
 
-@every_inner
+@every_inner_and_switches
 def test_checkpoint_of_the_originals_layout_is_restored(switches, inner, tmp_path):
     values = recorded_values(inner, switches)
     path = save(values, tmp_path)
@@ -60,7 +61,7 @@ def test_checkpoint_of_the_originals_layout_is_restored(switches, inner, tmp_pat
         assert training.value(training.step) == 9
 
 
-@every_inner
+@every_inner_and_switches
 def test_our_checkpoint_has_the_originals_layout(switches, inner, tmp_path):
     training = Training(drop_stale(0, INNER[inner].make()))
     saver = v1.train.Saver()

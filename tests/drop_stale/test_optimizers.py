@@ -14,6 +14,7 @@ from tests.support.drop_stale_support import (
     Interlude,
     Training,
     drop_stale,
+    every_inner_and_switches,
     half_square,
 )
 
@@ -58,7 +59,7 @@ def assert_equal(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@every_inner
+@every_inner_and_switches
 def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(switches, inner):
     alone = states_alone(inner, LATE_BY.count(0))
     training = Training(drop_stale(0, INNER[inner].make()), two_tables)
@@ -72,7 +73,7 @@ def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(switches, inn
     assert not np.array_equal(alone[0][2], alone[5][2])
 
 
-@every_inner
+@every_inner_and_switches
 def test_variables_have_the_names_and_places_that_they_had(switches, inner):
     recorded = INNER[inner]
     training = Training(drop_stale(0, recorded.make()))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_condacc
@@ -275,3 +276,20 @@ INNER = {
         {"accumulator": "ProximalAdagrad"},
     ),
 }
+# `make test` runs each optimizer and each setting of `switches`, and `make test-long` all pairs.
+# Adam has variables that belong to no weights.
+every_inner_and_switches = pytest.mark.parametrize(
+    ("switches", "inner"),
+    [
+        pytest.param(
+            setting,
+            inner,
+            marks=()
+            if setting == "resource" or inner in ("momentum", "adam")
+            else pytest.mark.long,
+        )
+        for setting in SWITCHES
+        for inner in INNER
+    ],
+    indirect=["switches"],
+)
