@@ -23,6 +23,7 @@ WITHOUT_PACKAGE = (
     "import sys; sys.modules['tensorflow_estimator'] = None; "
     "from condacc.__main__ import main; main()"
 )
+pytestmark = pytest.mark.timeout(300)  # The first test of an implementation runs all cases.
 IMPLEMENTATIONS = {"package": ("-m", "condacc"), "own": ("-c", WITHOUT_PACKAGE)}
 
 
