@@ -8,7 +8,8 @@
 A test on one Python only is asked for as 2.21/3.13. What was run is noted in docs/install.md.
 
 A pre-release is asked for with a Python, as 2.22.0rc0/3.13. The wheel has no library for it, so its
-tests run with what `pip install` compiles from the tree.
+tests run with what `pip install` compiles from the tree. So do those of 2.21/3.10, with the oldest
+g++ that is supported.
 
 Each TensorFlow is installed in an environment of its own below .tools/versions, of up to 1.9 GB,
 which is removed when it has been used. `make wheels` and `make test-versions` call this.
@@ -43,6 +44,8 @@ PYTHONS = {
     "2.20": ("3.10", "3.13"),
     "2.21": ("3.10", "3.13"),
 }
+# The run whose library the oldest g++ compiles, from the tree, as on Ubuntu 22.04.
+OLDEST_COMPILER, COMPILED_BY_IT = "g++-11", ("2.21", "3.10")
 # Further requirements of a TensorFlow, without which its own code fails.
 EXTRA_REQUIREMENTS = {"2.20": ("protobuf<7",)}
 # Tests of the source tree and its build, and those that need a GPU or TensorFlow 1.15.
@@ -68,14 +71,16 @@ FRAMEWORK = "libtensorflow_framework.so.2"
 PLATFORM = "manylinux_2_24_x86_64"
 
 PAGE = ROOT / "docs" / "install.md"
-TABLE = "| TensorFlow | Python | Keras | NumPy | Passed | Skipped | Failed | Date |"
-# Prints the versions in the first cells of a row.
+TABLE = "| TensorFlow | Python | Keras | NumPy | Compiler | Passed | Skipped | Failed | Date |"
+# Prints the first cells of a row, a line each.
 VERSIONS = """
 import platform
 from importlib.metadata import version
+from condacc import libraries
 from condacc.versions import installed_keras
-keras = installed_keras()[1]
-print(version("tensorflow"), platform.python_version(), keras, version("numpy"))
+tensorflow, keras = version("tensorflow"), installed_keras()[1]
+compiler = libraries.find(tensorflow).info()["compiler"].replace("-11 ", " ")
+print(tensorflow, platform.python_version(), keras, version("numpy"), compiler, sep="\\n")
 """
 # Prints what the installed tf_condacc requires, a line each.
 REQUIREMENTS = 'from importlib.metadata import requires; print(*requires("tf_condacc"), sep="\\n")'
@@ -209,7 +214,7 @@ def test(minors: Sequence[str]) -> int:
             begin = time.monotonic()
             with tested_environment(minor, number) as python:
                 summary = run_tests(python)
-                note(minor, number, run(python, "-c", VERSIONS).split(), summary)
+                note(minor, number, run(python, "-c", VERSIONS).splitlines(), summary)
             minutes = (time.monotonic() - begin) / 60
             say(f"TensorFlow {minor}, Python {number}: {summary}; {minutes:.0f} min in all")
             all_passed = all_passed and not re.search("failed|error", summary)
@@ -220,13 +225,17 @@ def test(minors: Sequence[str]) -> int:
 def tested_environment(key: str, number: str) -> Iterator[Path]:
     """Yields the Python of an environment with tf_condacc, all its extras, and what tests need."""
     packages = [libraries.requirement_of("tensorflow", key), *test_requirements()]
-    is_final = key in PYTHONS
+    is_final, from_tree = key in PYTHONS, (key, number) == COMPILED_BY_IT
     if is_final:
+        packages.append(libraries.requirement_of("tf-keras", key))
+    if is_final and not from_tree:
         wheel = next(DIST.glob("*manylinux*.whl"), None)
         if wheel is None:
             raise SystemExit(f"there is no wheel in {DIST}: make wheels")
-        packages += [f"{wheel}[legacy]", libraries.requirement_of("tf-keras", key)]
+        packages.append(f"{wheel}[legacy]")
     with environment(key, number, *packages) as python:
+        if from_tree:
+            pip_install(python, "--no-cache-dir", f"{ROOT}[legacy]", CXX=OLDEST_COMPILER)
         if not is_final:
             pip_install(python, "--no-deps", "--no-cache-dir", ROOT)
             pip_install(python, *extra_requirements(python, "migrate"))
@@ -308,9 +317,10 @@ def environment(minor: str, number: str, *requirements: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pip_install(python: Path, *arguments: object) -> None:
-    """Runs pip in an environment."""
-    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments)
+def pip_install(python: Path, *arguments: object, **variables: str) -> None:
+    """Runs pip in an environment, with some environment variables."""
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    run(*pip, *arguments, env={**os.environ, **variables})
 
 
 def find_python(number: str) -> Path:
