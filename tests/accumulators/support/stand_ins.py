@@ -39,8 +39,8 @@ void* aligned_alloc(size_t alignment, size_t size) {
   return is_refused(size) ? 0 : next(alignment, size);
 }
 
-// operator new(size_t, std::align_val_t, const std::nothrow_t&), from which TensorFlow 2.22 takes its
-// memory. That of libstdc++ rounds the size up before it calls the function above. Its operator
+// operator new(size_t, std::align_val_t, const std::nothrow_t&), from which TensorFlow 2.22 takes
+// its memory. That of libstdc++ rounds the size up before it calls the function above. Its operator
 // delete calls free().
 void* _ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const void* nothrow) {
   void* memory = 0;
