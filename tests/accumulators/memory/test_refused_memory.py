@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from tests.accumulators.support.memory_limits import (
     MEGABYTE,
-    SPARE_BYTES,
     accepted_or_exhausted,
     assert_all_equal,
     little_memory,
@@ -26,12 +25,9 @@ from tests.processes.isolated import isolated
 from tests.support.accumulator_support import Background
 
 pytestmark = isolated()
-# A gradient has 128 MB of float32, and a sparse one 4 MB of row numbers, too. This is more memory
-# than there is in `little_memory`.
-ELEMENTS = 32 * MEGABYTE
+ELEMENTS = 64 * MEGABYTE  # A dense gradient has 256 MB of float32.
 WIDTH = 64
-ROWS = MEGABYTE // 2
-assert SPARE_BYTES < 4 * ELEMENTS == 4 * WIDTH * ROWS
+ROWS = MEGABYTE  # A sparse gradient has 256 MB of float32 values and 8 MB of row numbers.
 
 
 def dense(impl: Any, dtype: tf.DType = tf.float32, reduction: str = "SUM") -> Any:
@@ -121,8 +117,8 @@ class TestSparse:
     def test_apply_of_very_many_rows_without_elements_leaves_nothing(self, ours, dtype):
         """There is too little memory for the row numbers alone."""
         acc = sparse(ours)
-        number = 16 * MEGABYTE
-        rows, values = tf.range(number, dtype=dtype), tf.ones([number, 0])
+        rows = tf.range(32 * MEGABYTE, dtype=dtype)
+        values = tf.ones([32 * MEGABYTE, 0])
         with little_memory():
             accepted = accepted_or_exhausted(acc.apply_grad, rows, values)
         assert not accepted
@@ -141,16 +137,15 @@ class TestSparse:
     def test_fold_leaves_what_was_there(self, ours, dtype):
         """Small gradients cause a merge of the large ones that are accumulated."""
         acc = sparse(ours, dtype)
-        rows = 2 * ROWS
         for part in range(3):
-            acc.apply_grad(*rows_of(3.0, part * rows // 2, rows // 2, dtype))
+            acc.apply_grad(*rows_of(3.0, part * ROWS // 2, ROWS // 2, dtype))
         small = rows_of(1.0, 0, 1, dtype)
         with little_memory():
             accepted = sum(accepted_or_exhausted(acc.apply_grad, *small) for _ in range(30))
             assert state(acc) == (3 + accepted, 0, 0)
         acc.apply_grad(*small)
         taken = acc.take_grad(4 + accepted)
-        np.testing.assert_array_equal(taken.indices, np.arange(3 * rows // 2))
+        np.testing.assert_array_equal(taken.indices, np.arange(3 * ROWS // 2))
         np.testing.assert_array_equal(taken.values[0], np.full([WIDTH], 4.0 + accepted))
         assert (np.min(taken.values[1:]), np.max(taken.values[1:])) == (3.0, 3.0)
         assert state(acc) == (0, 1, 0)
