@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tests.accumulators.support.random_programs import RandomProgram
 
-PROGRAMS = 3
 OPERATIONS = 150
 
 
@@ -76,16 +75,16 @@ class Program(RandomProgram):
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
-def test_random_programs_do_what_the_model_does(impl, driver, seed, reduction, dtype):
-    for number in range(PROGRAMS):
+def test_random_programs_do_what_the_model_does(impl, driver, seed, num_programs, reduction, dtype):
+    for number in range(num_programs):
         rng = random.Random(seed + number)
         acc = driver(impl, dtype, reduction_type=reduction)
         Program(rng, acc, Model(reduction)).run(OPERATIONS)
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.complex64, tf.complex128])
-def test_random_programs_on_our_further_dtypes(ours, driver, seed, dtype):
-    for number in range(PROGRAMS):
+def test_random_programs_on_our_further_dtypes(ours, driver, seed, num_programs, dtype):
+    for number in range(num_programs):
         rng = random.Random(seed + number)
         acc = driver(ours, dtype, reduction_type="SUM")
         Program(rng, acc, Model("SUM")).run(OPERATIONS)

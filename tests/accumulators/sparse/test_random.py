@@ -15,7 +15,6 @@ from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows,
 
 pytestmark = pytest.mark.kinds("sparse")
 
-PROGRAMS = 3
 OPERATIONS = 120
 WIDTHS = [(), (1,), (5,), (2, 3), (0,), (1, 1, 2, 2)]
 
@@ -81,16 +80,18 @@ class Program(RandomProgram):
         self.next_round()
 
 
-def run_programs(driver, impl, seed, dtype, reduction):
-    for number in range(PROGRAMS):
+def run_programs(driver, impl, seed, num_programs, dtype, reduction):
+    for number in range(num_programs):
         acc = driver(impl, dtype, reduction_type=reduction)
         Program(random.Random(seed + number), acc, Model(dtype, reduction)).run(OPERATIONS)
 
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
-def test_random_programs_do_what_the_brute_force_does(impl, rows_driver, seed, reduction, dtype):
-    run_programs(rows_driver, impl, seed, dtype, reduction)
+def test_random_programs_do_what_the_brute_force_does(
+    impl, rows_driver, seed, num_programs, reduction, dtype
+):
+    run_programs(rows_driver, impl, seed, num_programs, dtype, reduction)
 
 
 FURTHER = [(tf.float32, "GLOBAL_MEAN"), (tf.int32, "SUM"), (tf.int64, "SUM")]
@@ -99,5 +100,7 @@ FURTHER += [(tf.complex128, "MEAN"), (tf.float64, "GLOBAL_MEAN")]
 
 
 @pytest.mark.parametrize(("dtype", "reduction"), FURTHER, ids=[f"{d.name}-{r}" for d, r in FURTHER])
-def test_random_programs_with_what_only_ours_has(ours, rows_driver, seed, dtype, reduction):
-    run_programs(rows_driver, ours, seed, dtype, reduction)
+def test_random_programs_with_what_only_ours_has(
+    ours, rows_driver, seed, num_programs, dtype, reduction
+):
+    run_programs(rows_driver, ours, seed, num_programs, dtype, reduction)
