@@ -32,6 +32,7 @@ from condacc._interrupts import INTERRUPTED, raise_on_interrupt, raise_on_termin
 _QUIET = "-w"  # Warnings are for developers.
 _STRIP = "-s"
 _MIN_MEMORY = 2 << 30  # Bytes for each compiler, which takes up to half of them.
+_PATIENCE_SECS = 2.0  # How long a compiler may take to end when it is told to.
 # Files with the memory limit of a container, in both versions of control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _PRINT_TENSORFLOW = """
@@ -313,13 +314,25 @@ class Compiler:
             return process
 
     def stop(self) -> None:
-        """Ends the compilers that are running, and lets no other start."""
+        """Ends the compilers that are running, and lets no other start.
+
+        They have some time to remove their files.
+        """
         with self._lock:
             self._is_stopped = True
-            for process in self._running:
-                # The compiler's driver and what it has started. It then removes its files.
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
+            running = list(self._running)
+        self._signal(running, signal.SIGTERM)
+        deadline = time.monotonic() + _PATIENCE_SECS
+        while time.monotonic() < deadline and any(each.poll() is None for each in running):
+            time.sleep(0.01)
+        self._signal(running, signal.SIGKILL)
+
+    @staticmethod
+    def _signal(running: Sequence[subprocess.Popen[str]], number: signal.Signals) -> None:
+        """Sends a signal to compilers and to the processes that they have started."""
+        for process in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
 
 
 def _first_error(messages: str, remark: str) -> str:

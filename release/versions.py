@@ -214,7 +214,7 @@ def test(minors: Sequence[str]) -> int:
             begin = time.monotonic()
             with tested_environment(minor, number) as python:
                 summary = run_tests(python)
-                note(minor, number, run(python, "-c", VERSIONS).splitlines(), summary)
+                note(minor, number, run(python, "-I", "-c", VERSIONS).splitlines(), summary)
             minutes = (time.monotonic() - begin) / 60
             say(f"TensorFlow {minor}, Python {number}: {summary}; {minutes:.0f} min in all")
             all_passed = all_passed and not re.search("failed|error", summary)
