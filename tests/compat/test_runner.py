@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from condacc.libraries import key_of
 from condacc.versions import brings_keras2, release
 from tests.compat.processes import RUNNER
 from tests.compat.processes import run as run_command
@@ -134,7 +135,8 @@ def test_a_traceback_shows_the_lines_of_the_program_alone(keras3):
 
 def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(keras3, keras2):
     lines = [line for line in keras3.stderr.splitlines() if line.startswith("condacc run: ")]
-    assert any(f"tf.compat.v1 of TensorFlow {release()}" in line for line in lines)
+    named = [re.search(r"is tf\.compat\.v1 of TensorFlow ([^,]+),", line) for line in lines]
+    assert [key_of(found[1]) for found in named if found] == [release()]
     assert any("tf.contrib.slim" in line and "tf-slim 1.1.0" in line for line in lines)
     assert any("tf.estimator is that of" in line for line in lines)
     assert "condacc run: " not in keras2.stderr
