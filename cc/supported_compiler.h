@@ -1,4 +1,5 @@
-// Does not compile with a compiler that is too old. configure.sh and condacc/build.py try this first.
+// Does not compile with a compiler that is too old. configure.sh and condacc/build.py try this
+// first.
 #if defined(__clang__)
 #if __clang_major__ < 14
 #error "This clang is too old."

@@ -34,8 +34,8 @@ void AddAny(const RowAdder& adder, const RowAddArgs& row) {
 constexpr size_t kVectorBytes = 32;
 
 // kBytes bytes of elements of type T, in memory of any alignment. Integers are added as unsigned
-// integers. This is a trait and not std::conditional, because a vector type loses its attributes as a
-// template argument.
+// integers. This is a trait and not std::conditional, because a vector type loses its attributes as
+// a template argument.
 template <typename T, size_t kBytes, bool kIsOneElement>
 struct PieceOf {
   typedef T Type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
