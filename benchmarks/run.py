@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     subject = "{tensorflow} on {cores} cores of {cpu}, load {load}, {day}".format(
         **about, day=time.strftime("%Y-%m-%d")
     )
-    library = "TensorFlow's own" if options.noise else implementations.library(_TREE)
+    library = "TensorFlow's own" if options.noise else implementations.measured_library(_TREE)
     print(f"{library}\nTensorFlow {subject}\n\n{table.header()}", flush=True)
     results = []
     for name in options.scenario:

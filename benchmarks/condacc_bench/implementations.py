@@ -69,7 +69,7 @@ def condacc() -> Implementation:
     )
 
 
-def library(tree: Path) -> str:
+def measured_library(tree: Path) -> str:
     """Returns in words which library of this project is measured.
 
     Args:
