@@ -98,7 +98,7 @@ def test_folders_are_searched_except_for_hidden_ones_environments_and_links():
     assert Path(".hidden/a.py").read_text() == Path("sub/notes.txt").read_text() == EXPECTED
 
 
-# What Python says about a source in UTF-16.
+# Python reports a source in UTF-16 with one of these messages.
 NO_UTF_16 = (
     "invalid or missing encoding"
     if sys.version_info < (3, 14)

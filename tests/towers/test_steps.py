@@ -169,8 +169,10 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
 
     # The peak of a step is that of its worst moment, which a step of a few towers may not have.
     peak_of_32, peak_of_64 = peak(32), peak(64)
-    assert peak_of_64 < peak_of_32 + 1
-    assert peak_of_64 < (3.5 if kind == "dense" else 7.5)
+    # If each tower's gradient were held, the difference would be 32.
+    assert peak_of_64 < peak_of_32 + 2
+    # A sparse step never held more than 8.1, and a single one may come close to that.
+    assert peak_of_64 < (3.5 if kind == "dense" else 8.5)
 
 
 @pytest.mark.parametrize("version", [1, 2])
