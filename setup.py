@@ -1,13 +1,17 @@
 """Builds the native library and puts it into the wheel.
 
-The library is compiled for the TensorFlow of the Python that runs this, also where pip isolates
-the build; CONDACC_PYTHON names another one. The package then requires that release.
+The library is compiled for an installed TensorFlow, and the package then requires its release. It
+is that of the Python that CONDACC_PYTHON names, or else of the Python that runs this, also where
+pip isolates the build. Other tools create an environment for the build alone; the TensorFlow is
+then that of the environment that the user has activated.
 
 CONDACC_LIBRARIES names a folder with libraries that are built already. The package then holds
 these, and requires a TensorFlow between the oldest and the newest of their releases.
 """
 
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,10 +27,44 @@ sys.path.insert(0, str(ROOT))  # Build backends leave it out.
 from condacc import build, libraries  # noqa: E402
 from condacc._interrupts import raise_on_termination  # noqa: E402
 
-PYTHON = os.environ.get("CONDACC_PYTHON", sys.executable)
 # The setuptools commands that make wheels or their metadata.
 _MAKES_A_WHEEL = {"bdist_wheel", "dist_info", "editable_wheel"}
 LIBRARIES = Path(os.environ["CONDACC_LIBRARIES"]) if "CONDACC_LIBRARIES" in os.environ else None
+
+
+def _python() -> str:
+    """Returns the Python to build for."""
+    if "CONDACC_PYTHON" in os.environ:
+        return os.environ["CONDACC_PYTHON"]
+    # pip isolates a build without creating an environment.
+    others = [] if importlib.util.find_spec("pip") else _activated_pythons()
+    return next((each for each in (sys.executable, *others) if _tensorflow_of(each)), sys.executable)
+
+
+def _activated_pythons() -> list[str]:
+    """Returns the Pythons of the environments that the user has activated.
+
+    uv names the environment of the build in VIRTUAL_ENV, and knows the former value itself.
+    """
+    ours = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    theirs = re.findall(r"(?:^|\0)VIRTUAL_ENV=([^\0]*)", _of_parent("environ"))
+    pythons = (Path(folder, "bin", "python") for folder in (*ours, *theirs) if folder)
+    return [str(python) for python in pythons if python.exists()]
+
+
+def _of_parent(name: str) -> str:
+    """Returns what Linux tells about the process that has started this one."""
+    try:
+        return Path(f"/proc/{os.getppid()}/{name}").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _tensorflow_of(python: str) -> list[str]:
+    """Returns the name and the version of the TensorFlow of a Python, or nothing."""
+    find = [python, str(ROOT / "condacc" / "_find_tensorflow.py")]
+    found = subprocess.run(find, capture_output=True, text=True, env=build.environment()).stdout
+    return found.split()[:2]
 
 
 def _above(key: str) -> str:
@@ -41,19 +79,35 @@ def _requirement() -> str:
         if len(keys) == 1:
             return libraries.requirement_of("tensorflow", keys[0])
         return f"tensorflow>={keys[0]},<{_above(keys[-1])}"
-    find = [PYTHON, str(ROOT / "condacc" / "_find_tensorflow.py")]
-    found = subprocess.run(find, capture_output=True, text=True, env=build.environment()).stdout
-    if found:
-        name, version = found.split()[:2]
+    if found := _tensorflow_of(PYTHON):
+        name, version = found
         return libraries.requirement_of(name, libraries.key_of(version))
     if _MAKES_A_WHEEL & set(sys.argv):
         # Otherwise pip would fetch a TensorFlow before the build can say that there is none.
-        newest = libraries.requirement_of("tensorflow", libraries.SUPPORTED[-1])
-        raise SystemExit(
-            f"tf_condacc: there is no TensorFlow in {PYTHON}: install it there first, with "
-            f"`pip install '{newest}'`, or name a Python that has it in CONDACC_PYTHON."
-        )
+        raise SystemExit(f"tf_condacc: there is no TensorFlow in {PYTHON}: {_advice()}.")
     return f"tensorflow>={libraries.SUPPORTED[0]},<{_above(libraries.SUPPORTED[-1])}"
+
+
+def _advice() -> str:
+    """Returns what to do if there is no TensorFlow."""
+    newest = libraries.requirement_of("tensorflow", libraries.SUPPORTED[-1])
+    if "pipx" in sys.prefix + _of_parent("cmdline"):
+        return (
+            f"use `pipx install --preinstall '{newest}' --preinstall 'setuptools>=77' "
+            "--pip-args=--no-build-isolation`"
+        )
+    if importlib.util.find_spec("pip") is None and "CONDACC_PYTHON" not in os.environ:
+        return (
+            "activate the environment that has it, name the Python that has it in CONDACC_PYTHON, "
+            "or build without isolation, for example with `uv pip install --no-build-isolation`"
+        )
+    return (
+        f"install it there first, with `pip install '{newest}'` as a separate command, or name a "
+        "Python that has it in CONDACC_PYTHON"
+    )
+
+
+PYTHON = _python()
 
 
 class BuildWithPlugin(build_py):

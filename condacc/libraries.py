@@ -5,7 +5,9 @@ library is therefore kept under a *key*: "2.21" for TensorFlow 2.21.0 and its pa
 version for a pre-release. The libraries of a wheel or a build in the source tree lie in the package
 `tf_condacc`, and those of ``condacc build`` in a cache of the user.
 
-In the source tree, only its own library counts.
+Who has installed the package from a clone often runs Python in the clone, where Python imports the
+package of the source tree. If that has no library, it takes one that was built from the same
+sources: that of the installed package, or of the cache.
 
 TensorFlow is not imported here.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -111,8 +114,8 @@ def is_packed(file: Path) -> bool:
 
 
 def is_source_tree(package: Path) -> bool:
-    """Returns whether the package lies in the source tree, and not among installed packages."""
-    return (package.parent / "configure.sh").exists()
+    """Returns whether the package lies in a source tree, and not among installed packages."""
+    return (package.parent / "setup.py").exists()
 
 
 def cache_folder() -> Path:
@@ -128,14 +131,16 @@ def cache_folder() -> Path:
 def find(tensorflow: str) -> Library | None:
     """Returns the library for a version of TensorFlow, or None if there is none.
 
-    One that the user has built comes before that of the package, which may not fit the machine. It
-    counts only if it was built from the sources of this package.
+    One that the user has built comes before that of an installed package, which may not fit the
+    machine. The source tree's own library comes before all others. A library that lies outside of
+    the package counts only if it was built from the sources of this package.
     """
     package = package_folder()
-    folders = [package]
-    if not is_source_tree(package):
-        with contextlib.suppress(RuntimeError):
-            folders.insert(0, cache_folder())
+    folders = _caches()
+    if is_source_tree(package):
+        folders = [package, *folders, *_installed_folders()]
+    else:
+        folders = [*folders, package]
     for folder in folders:
         library = paths_in(folder, key_of(tensorflow))
         with contextlib.suppress(PermissionError):  # It may be another user's home directory.
@@ -145,8 +150,30 @@ def find(tensorflow: str) -> Library | None:
     return None
 
 
+def _caches() -> list[Path]:
+    """Returns the user's cache, or nothing if the user has no home directory."""
+    try:
+        return [cache_folder()]
+    except RuntimeError:
+        return []
+
+
+def _installed_folders() -> list[Path]:
+    """Returns the folders of the package `tf_condacc` that are installed, if any.
+
+    The folder of the source tree is not among them, although it may hold metadata of the package.
+    """
+    found = importlib.metadata.distributions(name="tf_condacc")
+    folders = [Path(str(each.locate_file("tf_condacc"))) for each in found]
+    return [
+        folder
+        for folder in folders
+        if (folder / "__init__.py").exists() and not is_source_tree(folder)
+    ]
+
+
 def _is_of_this_package(library: Library) -> bool:
-    """Returns whether a library in the cache was built from the sources of this package."""
+    """Returns whether a library was built from the sources of this package."""
     with contextlib.suppress(NoSourcesError, OSError, ValueError):
         return library.info().get("sources") == digest_of(sources_folder())
     return False
@@ -167,13 +194,28 @@ def numbers_of(version: str) -> list[int]:
 def why_none(tensorflow: str) -> str:
     """Returns the text of the ImportError for a TensorFlow that has no library."""
     folder = package_folder()
+    if is_source_tree(folder):
+        return _why_none_in_tree(tensorflow, folder)
     keys = keys_in(folder)
     has = f"it has those for TensorFlow {', '.join(keys)}" if keys else "it has none"
     ways = "build one with `condacc build`, which needs a C++ compiler"
     if keys:
         ways += f", or install {requirement_of('tensorflow', keys[-1])}"
-    if is_source_tree(folder):
-        ways = "build one with `make build`, or without Bazel with `condacc build`"
     return (
         f"tf_condacc in {folder} has no native library for TensorFlow {tensorflow} ({has}): {ways}."
     )
+
+
+def _why_none_in_tree(tensorflow: str, folder: Path) -> str:
+    """Returns the text of the ImportError for a source tree that has no library."""
+    missing = f"the source tree {folder.parent} has no native library for TensorFlow {tensorflow}"
+    ways = "build one with `python -m condacc build`"
+    for installed in _installed_folders():
+        if paths_in(installed, key_of(tensorflow)).file.exists():
+            missing += (
+                ", and that of the installed tf_condacc was built from other sources "
+                f"({installed.parent})"
+            )
+            ways += ", or start Python in another folder to import the installed package"
+            break
+    return f"tf_condacc: {missing}: {ways}."
