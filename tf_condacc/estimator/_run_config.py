@@ -17,7 +17,7 @@ from tensorflow.compat import v1
 
 from condacc import tf_config
 from condacc.tf_config import EVALUATOR_JOB, PS_JOB
-from tf_condacc.estimator._model_fn import argument_names
+from tf_condacc._model_fn import argument_names
 
 # The default of the two intervals between checkpoints, of which at most one is set.
 _DEFAULT: Any = object()
