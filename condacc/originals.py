@@ -58,9 +58,24 @@ _CONSTANTS = _places_in(f"{_V1}:graph_util", "convert_variables_to_constants")
 _DENSE = _places_in("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
 _DISTRIBUTIONS = _places_in(
     f"{_V1}:distributions",
-    *"Bernoulli Beta Categorical Dirichlet DirichletMultinomial Distribution Exponential".split(),
-    *"Gamma Laplace Multinomial Normal StudentT Uniform RegisterKL kl_divergence".split(),
-    *"ReparameterizationType FULLY_REPARAMETERIZED NOT_REPARAMETERIZED".split(),
+    "FULLY_REPARAMETERIZED",
+    "NOT_REPARAMETERIZED",
+    "Bernoulli",
+    "Beta",
+    "Categorical",
+    "Dirichlet",
+    "DirichletMultinomial",
+    "Distribution",
+    "Exponential",
+    "Gamma",
+    "Laplace",
+    "Multinomial",
+    "Normal",
+    "RegisterKL",
+    "ReparameterizationType",
+    "StudentT",
+    "Uniform",
+    "kl_divergence",
 )
 _DROP_STALE = _places_in("tf_condacc", "DropStaleGradientOptimizer")
 _HPARAMS = _places_in("tf_condacc.compat", "HParams")
@@ -86,7 +101,10 @@ _SYNC = _places_in("tf_condacc", "SyncReplicasOptimizer")
 _TOWERS = _places_in("tf_condacc", "TowerOptimizer", "replicate_model_fn")
 _STEP = _places_in(
     _TRAIN,
-    *"assert_global_step create_global_step get_global_step get_or_create_global_step".split(),
+    "assert_global_step",
+    "create_global_step",
+    "get_global_step",
+    "get_or_create_global_step",
 )
 _CHECKPOINTS = _places_in(
     _TRAIN, "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"
