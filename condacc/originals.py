@@ -11,29 +11,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from condacc._learn_names import LEARN_MODULES
 
-
-class Package(NamedTuple):
-    """A package, other than TensorFlow and tf_condacc, in which names have their places.
-
-    Attributes:
-        name: Its name for pip.
-        extra: The extra of tf_condacc that installs it, or None.
-    """
-
-    name: str
-    extra: str | None
-
-
-# Packages by the top-level module of the places in them.
+# The packages, other than TensorFlow and tf_condacc, in which names have their places: the names
+# that pip knows, by those of their top-level modules.
 PACKAGES = {
-    "tensorboard": Package("tensorboard", None),
-    "tensorflow_estimator": Package("tensorflow-estimator", "estimator"),
-    "tf_keras": Package("tf-keras", "compat"),
-    "tf_slim": Package("tf-slim", "compat"),
+    "tensorboard": "tensorboard",
+    "tensorflow_estimator": "tensorflow-estimator",
+    "tf_keras": "tf-keras",
+    "tf_slim": "tf-slim",
 }
 
 _V1 = "tensorflow.compat.v1"

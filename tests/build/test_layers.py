@@ -28,6 +28,7 @@ ROOMS = (
 SHARED = (
     "condacc._program",
     "condacc.advice",
+    "condacc.extras",
     "condacc.libraries",
     "condacc.liveness",
     "condacc.originals",
