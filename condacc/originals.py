@@ -11,29 +11,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from condacc._learn_names import LEARN_MODULES
 
-
-class Package(NamedTuple):
-    """A package, other than TensorFlow and tf_condacc, in which names have their places.
-
-    Attributes:
-        name: Its name for pip.
-        extra: The extra of tf_condacc that installs it, or None.
-    """
-
-    name: str
-    extra: str | None
-
-
-# Packages by the top-level module of the places in them.
+# The packages, other than TensorFlow and tf_condacc, in which names have their places: the names
+# that pip knows, by those of their top-level modules.
 PACKAGES = {
-    "tensorboard": Package("tensorboard", None),
-    "tensorflow_estimator": Package("tensorflow-estimator", "estimator"),
-    "tf_keras": Package("tf-keras", "compat"),
-    "tf_slim": Package("tf-slim", "compat"),
+    "tensorboard": "tensorboard",
+    "tensorflow_estimator": "tensorflow-estimator",
+    "tf_keras": "tf-keras",
+    "tf_slim": "tf-slim",
 }
 
 _V1 = "tensorflow.compat.v1"
@@ -58,9 +46,24 @@ _CONSTANTS = _places_in(f"{_V1}:graph_util", "convert_variables_to_constants")
 _DENSE = _places_in("tf_condacc", "ConditionalAccumulator", "ConditionalAccumulatorBase")
 _DISTRIBUTIONS = _places_in(
     f"{_V1}:distributions",
-    *"Bernoulli Beta Categorical Dirichlet DirichletMultinomial Distribution Exponential".split(),
-    *"Gamma Laplace Multinomial Normal StudentT Uniform RegisterKL kl_divergence".split(),
-    *"ReparameterizationType FULLY_REPARAMETERIZED NOT_REPARAMETERIZED".split(),
+    "FULLY_REPARAMETERIZED",
+    "NOT_REPARAMETERIZED",
+    "Bernoulli",
+    "Beta",
+    "Categorical",
+    "Dirichlet",
+    "DirichletMultinomial",
+    "Distribution",
+    "Exponential",
+    "Gamma",
+    "Laplace",
+    "Multinomial",
+    "Normal",
+    "RegisterKL",
+    "ReparameterizationType",
+    "StudentT",
+    "Uniform",
+    "kl_divergence",
 )
 _DROP_STALE = _places_in("tf_condacc", "DropStaleGradientOptimizer")
 _HPARAMS = _places_in("tf_condacc.compat", "HParams")
@@ -86,7 +89,10 @@ _SYNC = _places_in("tf_condacc", "SyncReplicasOptimizer")
 _TOWERS = _places_in("tf_condacc", "TowerOptimizer", "replicate_model_fn")
 _STEP = _places_in(
     _TRAIN,
-    *"assert_global_step create_global_step get_global_step get_or_create_global_step".split(),
+    "assert_global_step",
+    "create_global_step",
+    "get_global_step",
+    "get_or_create_global_step",
 )
 _CHECKPOINTS = _places_in(
     _TRAIN, "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"

@@ -7,7 +7,6 @@ Keras that it takes from the environment.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import importlib.util
 import os
@@ -15,6 +14,7 @@ from collections.abc import Sequence
 
 from condacc import versions
 from condacc._interrupts import raise_on_interrupt
+from condacc._program import Options
 
 _WITH_VALUE = ("--root", "--also", "--not")
 _DESCRIPTION = """\
@@ -33,31 +33,6 @@ examples:
 
 docs/guides/compat.md lists what is provided, and what is not.
 """
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The arguments of the command line.
-
-    Attributes:
-        keras2: Whether Keras 2 replaces Keras 3.
-        quiet: Whether the runner says nothing about what it provides.
-        script: Path of the program, or None if `module` is given.
-        module: Name of the program's module, or None if `script` is given.
-        arguments: Arguments of the program.
-        roots: Folders whose modules belong to the program.
-        also: Installed packages that belong to the program.
-        excluded: Packages that do not belong to the program.
-    """
-
-    keras2: bool
-    quiet: bool
-    script: str | None
-    module: str | None
-    arguments: list[str]
-    roots: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -2,9 +2,10 @@
 
 import importlib
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from condacc._version import __version__
-from tf_condacc import cluster, estimator, sparse
+from tf_condacc import sparse
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import ApplyOutcome
 from tf_condacc._accumulators.dense import ConditionalAccumulator
@@ -42,10 +43,17 @@ __all__ = [
     "sparse",
 ]
 
-_IMPORTED_WHEN_USED = ("compat", "keras", "parity")
+_IMPORTED_WHEN_USED = ("cluster", "compat", "estimator", "keras", "parity")
+
+if TYPE_CHECKING:
+    from tf_condacc import cluster, compat, estimator, keras, parity
 
 
 def __getattr__(name: str) -> ModuleType:
     if name in _IMPORTED_WHEN_USED:
         return importlib.import_module(f"tf_condacc.{name}")
     raise AttributeError(f"module 'tf_condacc' has no attribute '{name}'", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from condacc import extras
 from condacc._interrupts import INTERRUPTED, exit_on_interrupt, raise_on_interrupt
 from condacc.migrate import _report
 from condacc.migrate._files import (
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         if not os.path.lexists(path):
             parser.error(f"there is no file or folder {path}")
     if importlib.util.find_spec("libcst") is None:
-        parser.error('libcst is missing: pip install ".[migrate]" in the clone of tf_condacc')
+        parser.error(f"libcst is missing: {extras.INSTALL_LIBCST}")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # File names may not be valid text.
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""The import of tf_condacc imports, and changes nothing else in the process."""
+"""The import of tf_condacc imports the core, and changes nothing else in the process."""
 
 from __future__ import annotations
 
@@ -44,6 +44,34 @@ after = state()
 print(json.dumps([name for name in before if before[name] != after[name]]))
 """
 
+_PARTS = """
+import sys
+import tf_condacc
+
+def imported():
+    return [name for name in tf_condacc.__all__ if f"tf_condacc.{name}" in sys.modules]
+
+print(*imported())
+print(*set(tf_condacc.__all__) - set(dir(tf_condacc)))
+tf_condacc.cluster.start
+print(*imported())
+from tf_condacc import estimator
+print(*imported(), estimator is sys.modules["tf_condacc.estimator"] is tf_condacc.estimator)
+"""
+
+
+def run(code: str, *arguments: str) -> str:
+    """Returns what a program prints that imports the package."""
+    ended = subprocess.run(
+        [*forked_python(), "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
 
 @pytest.mark.parametrize(
     "arguments",
@@ -57,11 +85,13 @@ print(json.dumps([name for name in before if before[name] != after[name]]))
     ids=" ".join,
 )
 def test_nothing_is_changed(arguments: list[str]):
-    ended = subprocess.run(
-        [*forked_python(), "-c", _CODE, json.dumps(arguments)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert (ended.returncode, ended.stdout) == (0, "[]\n"), ended.stderr
+    assert run(_CODE, json.dumps(arguments)) == "[]\n"
+
+
+def test_the_other_packages_are_imported_when_they_are_used():
+    assert run(_PARTS).splitlines() == [
+        "sparse",
+        "",
+        "cluster sparse",
+        "cluster estimator sparse True",
+    ]

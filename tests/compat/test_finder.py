@@ -63,7 +63,7 @@ def test_a_name_of_the_package_is_advised_where_our_estimator_stands_for_it(find
     from tf_condacc.compat._estimator import own_estimator
 
     monkeypatch.setattr(tf.compat.v1, "estimator", own_estimator(), raising=False)
-    with pytest.raises(AttributeError, match=r'pip install "\.\[estimator\]" in the clone'):
+    with pytest.raises(AttributeError, match="pip install 'tensorflow-estimator=="):
         _ = find("tensorflow.contrib.estimator").add_metrics
 
 

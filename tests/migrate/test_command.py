@@ -148,7 +148,7 @@ def test_a_missing_libcst_is_named_in_one_line(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="2"):
         command.main(["train.py"])
-    message = 'error: libcst is missing: pip install ".[migrate]" in the clone of tf_condacc\n'
+    message = "error: libcst is missing: pip install 'libcst==1.9.0'\n"
     assert capsys.readouterr().err.endswith(message)
 
 

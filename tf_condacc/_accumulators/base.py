@@ -237,8 +237,9 @@ class ConditionalAccumulatorBase(Trackable):
         Args:
             read: Function of the operation that reads the counter.
             what: Last part of the operation's default name. The first part is the accumulator's
-                name or, if it was made eagerly and has none, the prefix of TensorFlow's op types.
-            name: Name of the operation.
+                name. An accumulator that was made eagerly has none: the first part is then the
+                prefix of the op types of TensorFlow's own accumulators.
+            name: Name of the operation; None for the default.
         """
         if name is None and self._name and not self._name.endswith("/"):
             name = f"{self._name}_{what}"

@@ -41,7 +41,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     "GLOBAL_MEAN", by the number of all gradients. Suppose that two replicas compute the gradients
     {3: 4.0} and {3: 8.0, 5: 2.0} of an embedding. "MEAN" gives {3: 6.0, 5: 2.0}: a rare row gets
     updates of the same size as a frequent row. "GLOBAL_MEAN" gives {3: 6.0, 5: 1.0}: the gradient
-    of the mean of the replicas' losses, which is that of the whole batch.
+    of the mean of the replicas' losses. It equals the gradient that one replica would compute on
+    the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
+    form.
 
     Example:
         >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
@@ -341,12 +343,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        It never waits. The errors are those of `take_grad`.
+        It never waits. TensorFlow's own accumulator has no such method. The errors are those of
+        `take_grad`.
 
         Args:
             num_required: Number of gradients that are enough, at least 1: `[] int32`.
             name: Optional name of the operation.
-            global_step: If given, the only step at which gradients are taken: `[] int64`.
+            global_step: If given, the only step of the accumulator at which gradients are taken,
+                cast to int64: `[] int64`.
 
         Returns:
             A named tuple ``(taken, value)``. If ``taken: [] bool`` is True, ``value`` is the result
@@ -363,7 +367,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        The arguments and errors are those of `try_take_grad`.
+        TensorFlow's own accumulator has no such method. The errors are those of `try_take_grad`.
+
+        Args:
+            num_required: Number of gradients that are enough, at least 1: `[] int32`.
+            name: Optional name of the operation.
+            global_step: If given, the only step of the accumulator at which gradients are taken,
+                cast to int64: `[] int64`.
 
         Returns:
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.

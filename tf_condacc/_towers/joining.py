@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc.estimator._model_fn import SpecLike, replaced_spec
+from tf_condacc._model_fn import SpecLike, replaced_spec
 
 _MISMATCH = "Different `EstimatorSpec.eval_metric_ops` across `model_fn()` calls."
 

@@ -15,17 +15,17 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._towers import batches, graph_state, joining, optimizer_calls
-from tf_condacc._towers.graph_state import Tower
-from tf_condacc._towers.tower_optimizer import TowerOptimizer, warn_of_deprecation
-from tf_condacc._typing import Nested
-from tf_condacc.estimator._model_fn import (
+from tf_condacc._model_fn import (
     ModeKeys,
     SpecLike,
     argument_names,
     checked_spec,
     replaced_spec,
 )
+from tf_condacc._towers import batches, graph_state, joining, optimizer_calls
+from tf_condacc._towers.graph_state import Tower
+from tf_condacc._towers.tower_optimizer import TowerOptimizer, warn_of_deprecation
+from tf_condacc._typing import Nested
 
 _LOG = logging.getLogger("tf_condacc")
 _VARIABLE_OPS = ("Variable", "VariableV2", "VarHandleOp")

@@ -10,8 +10,9 @@ from typing import Any
 from tensorflow.tools.compatibility import all_renames_v2
 
 from condacc.advice import GENERAL, USE_KERAS2, advice
+from condacc.extras import INSTALL_ESTIMATOR
 from condacc.originals import CONTRIB, CONTRIB_SOURCES, PACKAGES, resolve
-from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingNameError
+from tf_condacc.compat._errors import MissingNameError
 
 _ROOT = "tensorflow.contrib"
 # TensorFlow lists these as renamed, but the new functions have other arguments.
@@ -231,5 +232,5 @@ def _check_installed(full_name: str, sources: tuple[str, ...]) -> None:
 
 def _not_installed(full_name: str, module: str) -> Missing:
     package = module.partition(".")[0]
-    name = PACKAGES[package].name if package in PACKAGES else package
+    name = PACKAGES.get(package, package)
     return Missing(f"{full_name} needs the package {name}, which is missing: pip install {name}")

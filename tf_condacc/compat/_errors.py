@@ -1,11 +1,5 @@
 """Errors of names that are not provided."""
 
-from condacc.originals import PACKAGES
-
-INSTALL_ESTIMATOR = (
-    f'pip install ".[{PACKAGES["tensorflow_estimator"].extra}]" in the clone of tf_condacc'
-)
-
 
 class MissingNameError(AttributeError):
     """A module of TensorFlow 1 lacks a name, and the message says what to use instead."""

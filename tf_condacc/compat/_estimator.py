@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from condacc.extras import INSTALL_ESTIMATOR
 from condacc.originals import ESTIMATOR_MODULES, NAMES, resolve
-from tf_condacc.compat._errors import INSTALL_ESTIMATOR, MissingModuleError, MissingNameError
+from tf_condacc.compat._errors import MissingModuleError, MissingNameError
 from tf_condacc.compat._tensorflow_estimator import API, PACKAGE, import_package
 
 _PYTHON = "tensorflow.python.estimator"

@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import ModeKeys, SpecLike
 from tf_condacc.cluster import Task
 from tf_condacc.estimator import _input_pipelines, _predictions, _saved_models, _sessions
 from tf_condacc.estimator._model import Model, Path
-from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
 from tf_condacc.estimator._run_config import RunConfig
 from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver

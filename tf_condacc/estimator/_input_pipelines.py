@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import SpecLike, argument_names, checked_spec
 from tf_condacc._typing import Nested
-from tf_condacc.estimator._model_fn import SpecLike, argument_names, checked_spec
 
 
 def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:

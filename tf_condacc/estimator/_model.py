@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import ModeKeys, SpecLike
 from tf_condacc._typing import Nested
 from tf_condacc.cluster import Task
 from tf_condacc.estimator import _input_pipelines, _warm_start
-from tf_condacc.estimator._model_fn import ModeKeys, SpecLike
 from tf_condacc.estimator._run_config import RunConfig, model_dir_of
 from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver

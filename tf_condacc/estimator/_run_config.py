@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from condacc import tf_config
+from condacc import extras, tf_config
 from condacc.tf_config import EVALUATOR_JOB, PS_JOB
-from tf_condacc.estimator._model_fn import argument_names
+from tf_condacc._model_fn import argument_names
 
 # The default of the two intervals between checkpoints, of which at most one is set.
 _DEFAULT: Any = object()
@@ -315,7 +315,7 @@ def _check(config: Any) -> None:
                 f"{name} is not supported by the Estimator of tf_condacc; got "
                 f"{getattr(config, name)!r}. Use replicate_model_fn for several devices, "
                 "train_and_evaluate for a cluster, or the package tensorflow-estimator "
-                '(pip install ".[estimator]" in the clone of tf_condacc).'
+                f"({extras.INSTALL_ESTIMATOR})."
             )
 
 

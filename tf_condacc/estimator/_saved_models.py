@@ -11,8 +11,8 @@ from typing import Any
 
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import SpecLike
 from tf_condacc.estimator import _sessions
-from tf_condacc.estimator._model_fn import SpecLike
 from tf_condacc.estimator._run_config import RunConfig
 from tf_condacc.estimator.export import ServingInputReceiver, SignatureDef
 

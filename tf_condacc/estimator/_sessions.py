@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import SpecLike
 from tf_condacc.cluster import Task
-from tf_condacc.estimator._model_fn import SpecLike
 from tf_condacc.estimator._run_config import RunConfig
 
 

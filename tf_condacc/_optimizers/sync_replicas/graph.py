@@ -60,7 +60,8 @@ class SyncGraph:
         chief_init_op: Opens the gate, and sets the local step.
         queue_runner: Runs the chief's steps.
         reports: Reports about rounds that last for too long; None if there are none.
-        end_ops: The operations to run at the end, by whether the worker is the chief.
+        close_op: Closes the gate, which ends the training of all workers.
+        leave_op: Tells the gate that this worker leaves, although the training continues.
         fail_op: Tells the gate that this worker has failed.
         lose_op: Tells the gate that the process of `lost_worker` is gone.
         lost_worker: The name of a worker, to be fed: `[] string`.
@@ -111,7 +112,8 @@ class SyncGraph:
             self.local_step_init_op = local_step.assign(gate.await_open())
             self.chief_init_op = _open_gate(gate, local_step, global_step, pushed)
             self.queue_runner = ChiefQueueRunner(gate, sync_op, self.chief_init_op, self.reports)
-            self.end_ops = {True: gate.close(), False: gate.leave()}
+            self.close_op = gate.close()
+            self.leave_op = gate.leave()
             self.fail_op = gate.fail()
             with gate.on_device():
                 self.lost_worker = v1.placeholder_with_default("", [], name="lost_worker")

@@ -6,41 +6,55 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._ops.missing_library import explained
+from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
 from tf_condacc._optimizers.sync_replicas.recovery import (
     aborting_if_server_is_lost,
     recover_cancelled_steps,
 )
 
-if TYPE_CHECKING:
-    from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
 _LOG = logging.getLogger("tf_condacc")
 _OPENING_MILLISECS = 5000  # A worker that waits for the gate calls `check_ended` this often.
 _TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
+
+
+class HookOperations(NamedTuple):
+    """What a hook runs.
+
+    Attributes:
+        graph: The operations of the optimizer.
+        ready_op: Returns the names of global variables that are not initialized: `[n] string`.
+        init_op: Opens the gate if this worker is the chief, and waits until it is open if not.
+        tokens_op: What the chief runs afterwards; None for other workers.
+    """
+
+    graph: SyncGraph
+    ready_op: tf.Tensor
+    init_op: Any
+    tokens_op: tf.Operation | None
 
 
 class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
     """Prepares each session for an optimizer, and ends training when the chief ends.
 
     Args:
-        optimizer: The optimizer.
         is_chief: Whether this worker is the chief, which applies the gradients.
-        num_tokens: Argument of `get_init_tokens_op`.
+        make_operations: Returns what the hook runs. Called by `begin`, because a hook may be made
+            before `apply_gradients` is called.
 
     Attributes:
         check_ended: Called every few seconds while a worker waits for the gate to be opened, to
             raise an error if it never will be. None if only the gate knows.
     """
 
-    def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
-        self._optimizer = optimizer
+    def __init__(self, is_chief: bool, make_operations: Callable[[], HookOperations]) -> None:
         self._is_chief = is_chief
-        self._num_tokens = num_tokens
+        self._make_operations = make_operations
         self.check_ended: Callable[[], None] | None = None
         self._session: v1.Session | None = None
 
@@ -50,18 +64,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        optimizer = self._optimizer
-        if optimizer._graph is None:
-            raise ValueError(
-                "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
-            )
-        self._graph = optimizer._graph
-        self._ready_op = optimizer.ready_for_local_init_op
-        if self._is_chief:
-            self._init_op = optimizer.chief_init_op
-            self._tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
-        else:
-            self._init_op = optimizer.local_step_init_op
+        operations = self._make_operations()
+        self._graph, self._ready_op, self._init_op, self._tokens_op = operations
 
     def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Opens the gate if this is the chief, and waits until it is open if not.
@@ -106,7 +110,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is that
                 chief's, and its training continues.
         """
-        self._run_last(session, self._graph.end_ops[self._is_chief])
+        self._run_last(session, self._graph.close_op if self._is_chief else self._graph.leave_op)
 
     def leave(self, session: v1.Session) -> None:
         """Tells the gate that this worker leaves, although the training continues.
@@ -117,7 +121,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         Args:
             session: A session of the worker's graph.
         """
-        self._run_last(session, self._graph.end_ops[False])
+        self._run_last(session, self._graph.leave_op)
 
     def lose(self, worker: str) -> bool:
         """Tells the gate that the process of a worker is gone, so that others compute for it.

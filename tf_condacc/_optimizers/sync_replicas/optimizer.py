@@ -5,6 +5,7 @@ Mirrors ``tf.compat.v1.train.SyncReplicasOptimizer``.
 
 from __future__ import annotations
 
+import functools
 import numbers
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +15,7 @@ from tensorflow.compat import v1
 
 from tf_condacc._optimizers.sync_replicas.gate import GateOptions
 from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
-from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
+from tf_condacc._optimizers.sync_replicas.hook import HookOperations, SyncReplicasOptimizerHook
 from tf_condacc._optimizers.sync_replicas.pushes import PushOptions
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
@@ -265,7 +266,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             is_chief: Whether the worker is the chief.
             num_tokens: Argument of `get_init_tokens_op`.
         """
-        return SyncReplicasOptimizerHook(self, is_chief, num_tokens)
+        make_operations = functools.partial(self._hook_operations, is_chief, num_tokens)
+        return SyncReplicasOptimizerHook(is_chief, make_operations)
 
     def variables(self) -> list[tf.Variable]:
         """Returns the variables of the wrapped optimizer."""
@@ -305,6 +307,19 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     @property
     def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
+
+    def _hook_operations(self, is_chief: bool, num_tokens: int) -> HookOperations:
+        """Returns what the hook of a worker runs. Subclasses may have replaced the attributes."""
+        if self._graph is None:
+            raise ValueError(
+                "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
+            )
+        return HookOperations(
+            self._graph,
+            self.ready_for_local_init_op,
+            self.chief_init_op if is_chief else self.local_step_init_op,
+            self.get_init_tokens_op(num_tokens) if is_chief else None,
+        )
 
     def _update(
         self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable

@@ -10,10 +10,10 @@ import site
 import sysconfig
 from collections.abc import Iterator
 
+import condacc
 import tf_condacc
-from condacc import run
 
-_OWN = [os.path.dirname(os.path.realpath(file)) for file in (run.__file__, tf_condacc.__file__)]
+_OWN = [os.path.dirname(os.path.realpath(file)) for file in (condacc.__file__, tf_condacc.__file__)]
 _PACKAGES = ("site-packages", "dist-packages")
 # Modules that import one of these are written for TensorFlow 2.
 _OF_VERSION_2 = ("tensorflow.compat.v1", "keras")

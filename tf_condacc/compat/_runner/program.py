@@ -20,7 +20,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import versions
-from condacc.run import Options
+from condacc._program import Options
 from tf_condacc.compat import install
 from tf_condacc.compat._runner import clusters
 from tf_condacc.compat._runner.errors import KERAS2, show_as_program
@@ -61,7 +61,7 @@ def prepare(options: Options) -> Callable[[], None]:
         for line in _provided():
             print(f"condacc run: {line}", file=sys.stderr)
     path, package = _find(options)
-    program = {"path": path, "package": package, "extent": dataclasses.astuple(extent)}
+    program = {"path": path, "package": package, "extent": dataclasses.asdict(extent)}
     os.environ[_PROGRAM] = json.dumps(program)
     module = types.ModuleType("__main__")
     sys.argv = [path, *options.arguments]
@@ -76,8 +76,9 @@ def run_spawned(names: dict[str, Any]) -> None:
         names: The names of the module in which it runs.
     """
     program = json.loads(os.environ[_PROGRAM])
-    folder, *others = program["extent"]
-    set_up(Extent(folder, *map(tuple, others)))
+    folder = program["extent"].pop("folder")
+    others = {name: tuple(values) for name, values in program["extent"].items()}
+    set_up(Extent(folder, **others))
     run_in(names, program["path"], program["package"])
 
 

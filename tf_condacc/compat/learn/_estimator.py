@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import argument_names, replaced_spec
 from tf_condacc._typing import Nested
 from tf_condacc.compat._estimator import estimator_module
 from tf_condacc.compat.learn._exports import UNCHANGED, GraphRewriteSpec, InputFnOps, receiver_fn_of
@@ -17,7 +18,6 @@ from tf_condacc.compat.learn._model_fn import ModelFnOps
 from tf_condacc.compat.learn._predictions import batches_of, examples_of
 from tf_condacc.compat.learn._run_config import RunConfig
 from tf_condacc.estimator._input_pipelines import call_accepted
-from tf_condacc.estimator._model_fn import argument_names, replaced_spec
 
 _SKLEARN = "Keep the arguments of the constructor in the program, and make a new Estimator."
 _MISSING_METHODS = {

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc.estimator._model_fn import argument_names
+from tf_condacc._model_fn import argument_names
 
 _LOG = logging.getLogger("tf_condacc")
 _SECS_BETWEEN_WARNINGS = 600

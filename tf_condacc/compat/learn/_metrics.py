@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_condacc._model_fn import argument_names
 from tf_condacc._typing import Nested
-from tf_condacc.estimator._model_fn import argument_names
 
 # The names that the arguments of a metric may have.
 _LABELS = frozenset(("labels", "label", "targets", "target"))

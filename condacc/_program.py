@@ -1,0 +1,30 @@
+"""What ``condacc run`` is told to run, and how."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The arguments of the command line.
+
+    Attributes:
+        keras2: Whether Keras 2 replaces Keras 3.
+        quiet: Whether the runner says nothing about what it provides.
+        script: Path of the program, or None if `module` is given.
+        module: Name of the program's module, or None if `script` is given.
+        arguments: Arguments of the program.
+        roots: Folders whose modules belong to the program.
+        also: Installed packages that belong to the program.
+        excluded: Packages that do not belong to the program.
+    """
+
+    keras2: bool
+    quiet: bool
+    script: str | None
+    module: str | None
+    arguments: list[str]
+    roots: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
