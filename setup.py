@@ -38,7 +38,9 @@ def _python() -> str:
         return os.environ["CONDACC_PYTHON"]
     # pip isolates a build without creating an environment.
     others = [] if importlib.util.find_spec("pip") else _activated_pythons()
-    return next((each for each in (sys.executable, *others) if _tensorflow_of(each)), sys.executable)
+    return next(
+        (each for each in (sys.executable, *others) if _tensorflow_of(each)), sys.executable
+    )
 
 
 def _activated_pythons() -> list[str]:

@@ -7,7 +7,7 @@ import importlib
 import sys
 
 from condacc import __version__
-from condacc._interrupts import exit_on_interrupt
+from condacc._interrupts import exit_on_interrupt, exit_without_reader
 
 # The module of each subcommand, and what it does. A module is imported only if its subcommand is
 # used, so that no command waits for what another one imports.
@@ -18,12 +18,20 @@ _SUBCOMMANDS = {
     "build": ("condacc.build", "compile the native library for another TensorFlow"),
     "info": ("condacc.info", "print the versions that a bug report needs"),
 }
+_NO_COMMAND = 2  # The exit status of argparse for a wrong command line.
 _LIST = "\n".join(f"  {name:9}{text}" for name, (_, text) in _SUBCOMMANDS.items())
 
 
 def main() -> int | None:
     """Runs the subcommand that the command line names, and returns the exit status."""
     exit_on_interrupt()
+    if sys.argv[1:2] == ["run"]:  # The errors of the program are shown as without this command.
+        return _run()
+    with exit_without_reader():
+        return _run()
+
+
+def _run() -> int | None:
     parser = argparse.ArgumentParser(
         prog="condacc",
         usage="condacc COMMAND [ARGUMENT ...]",
@@ -39,7 +47,8 @@ def main() -> int | None:
     )
     command = parser.parse_args(sys.argv[1:2]).command
     if command is None:
-        parser.error("there is no COMMAND")
+        parser.print_help()
+        return _NO_COMMAND
     module, _ = _SUBCOMMANDS[command]
     status: int | None = importlib.import_module(module).main(sys.argv[2:])
     return status

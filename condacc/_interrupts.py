@@ -1,13 +1,17 @@
-"""Ctrl-C before a subcommand can handle it, and other signals that end a process."""
+"""Ctrl-C before a subcommand can handle it, other signals, and the end of a pipe's reader."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctrl-C has ended.
+_NO_READER = 141  # The same for SIGPIPE.
 
 
 def exit_on_interrupt() -> None:
@@ -39,6 +43,25 @@ def raise_on_termination() -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, exit_as_killed)
+
+
+@contextlib.contextmanager
+def exit_without_reader() -> Iterator[None]:
+    """Returns a context that ends the process silently if nobody reads its standard output.
+
+    Raises:
+        SystemExit: The reader of the pipe has gone, as in ``condacc info | head -1``.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # It is None if it was closed before Python started.
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would fail again when it flushes the output at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(_NO_READER) from None
 
 
 def _exit_now(number: int, frame: FrameType | None) -> None:

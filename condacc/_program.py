@@ -10,7 +10,7 @@ class Options:
     """The arguments of the command line.
 
     Attributes:
-        keras2: Whether Keras 2 replaces Keras 3.
+        keras: The version of Keras that is asked for, 2 or 3, or None if none is.
         quiet: Whether the runner says nothing about what it provides.
         script: Path of the program, or None if `module` is given.
         module: Name of the program's module, or None if `script` is given.
@@ -20,7 +20,7 @@ class Options:
         excluded: Packages that do not belong to the program.
     """
 
-    keras2: bool
+    keras: int | None
     quiet: bool
     script: str | None
     module: str | None

@@ -145,7 +145,7 @@ _OURS = {
 }
 # The remedy for names that Keras 3 does not have.
 USE_KERAS2 = (
-    "run the program with condacc run --keras2, or install tf-keras and set TF_USE_LEGACY_KERAS=1 "
+    "install tf-keras, and run the program with condacc run --keras2 or set TF_USE_LEGACY_KERAS=1 "
     "before TensorFlow is imported"
 )
 GENERAL = (

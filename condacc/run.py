@@ -13,7 +13,8 @@ import os
 from collections.abc import Sequence
 
 from condacc import versions
-from condacc._interrupts import raise_on_interrupt
+from condacc._interrupts import exit_without_reader, raise_on_interrupt
+from condacc._keras_imports import importer_of_keras
 from condacc._program import Options
 
 _WITH_VALUE = ("--root", "--also", "--not")
@@ -22,16 +23,15 @@ Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in all
 not installed, "import tensorflow" means tf.compat.v1, the behavior of version 2 is off, and
 tf.contrib, tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if
 they are installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator
-(tf.estimator) and tf-keras (with --keras2). Installed packages import TensorFlow as usual.
+(tf.estimator) and tf-keras (Keras 2: tf.layers, tf.nn.rnn_cell and tf.keras). Keras 2 is taken
+unless the program imports the package keras. Installed packages import TensorFlow as usual.
 """
 _EPILOG = """\
 examples:
   condacc run train.py --batch_size 32
-  condacc run --keras2 -m trainer.task
+  condacc run -m trainer.task
   condacc run --root .. --also tensor2tensor train.py
   condacc launch --workers 2 -- condacc run train.py
-
-docs/guides/compat.md lists what is provided, and what is not.
 """
 
 
@@ -41,9 +41,11 @@ def main(arguments: Sequence[str]) -> None:
     Args:
         arguments: Arguments of the runner, and then those of the program.
     """
-    options = parse(arguments)
-    select_keras(options)
-    start = importlib.import_module("tf_condacc.compat._runner.program").prepare(options)
+    with exit_without_reader():  # It may print the help.
+        options = parse(arguments)
+    why_keras = select_keras(options)
+    program = importlib.import_module("tf_condacc.compat._runner.program")
+    start = program.prepare(options, why_keras)
     raise_on_interrupt()
     start()
 
@@ -61,7 +63,7 @@ def parse(arguments: Sequence[str]) -> Options:
     options = parser.parse_args(arguments[:end])
     program = list(arguments[end:])
     if not program:
-        parser.error("there is no program, as in: condacc run train.py")
+        parser.error("the program is missing, as in: condacc run train.py")
     script = module = None
     if program[0] == "-m":
         if len(program) == 1:
@@ -70,9 +72,9 @@ def parse(arguments: Sequence[str]) -> Options:
     else:
         script, rest = program[0], program[1:]
         if not os.path.isfile(script):
-            parser.error(f"there is no file {script}")
+            parser.error(f"no such file: {script}")
     return Options(
-        options.keras2,
+        options.keras,
         options.quiet,
         script,
         module,
@@ -83,18 +85,43 @@ def parse(arguments: Sequence[str]) -> Options:
     )
 
 
-def select_keras(options: Options) -> None:
+def select_keras(options: Options) -> str:
     """Selects the version of Keras for a TensorFlow that is not imported yet.
 
     The process ends if a package is missing.
+
+    Returns:
+        Why this version was selected.
     """
     if importlib.util.find_spec("tensorflow") is None:
         _parser().error(f"TensorFlow is missing: pip install 'tensorflow=={versions.release()}.*'")
-    if not options.keras2 or versions.brings_keras2():
-        return
-    if importlib.util.find_spec("tf_keras") is None:
+    if versions.brings_keras2():
+        return f"it belongs to TensorFlow {versions.release()}"
+    is_installed = importlib.util.find_spec("tf_keras") is not None
+    if options.keras == 2 and not is_installed:
         _parser().error(f"--keras2 needs the package tf-keras: {versions.install_tf_keras()}")
-    versions.take_keras2()
+    version, why = _selected(options, is_installed)
+    versions.take_keras(version)
+    return why
+
+
+def _selected(options: Options, is_installed: bool) -> tuple[int, str]:
+    """Returns the version of Keras for a program, and why.
+
+    Args:
+        options: The command line.
+        is_installed: Whether there is Keras 2.
+    """
+    if options.keras is not None:
+        return options.keras, f"--keras{options.keras} asks for it"
+    if value := os.environ.get(versions.LEGACY_KERAS):
+        return 2 if versions.uses_keras2() else 3, f"{versions.LEGACY_KERAS} is {value}"
+    if not is_installed:
+        return 3, f"there is no Keras 2: {versions.install_tf_keras()}"
+    program = options.script or options.module or ""
+    if importer := importer_of_keras(program, options.script is None, options.roots):
+        return 3, f"the program imports keras in {importer}; --keras2 takes Keras 2"
+    return 2, "it is installed; --keras3 takes Keras 3"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,11 +134,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--keras2",
-        action="store_true",
-        help="make tf.layers, tf.nn.rnn_cell and tf.keras those of Keras 2 (package tf-keras)",
-    )
+    keras = parser.add_mutually_exclusive_group()
+    for version, text in ((2, "of Keras 2 (package tf-keras)"), (3, "of Keras 3, as TensorFlow 2")):
+        keras.add_argument(
+            f"--keras{version}",
+            action="store_const",
+            const=version,
+            dest="keras",
+            help=f"make tf.layers, tf.nn.rnn_cell and tf.keras those {text}",
+        )
     parser.add_argument(
         "--quiet", action="store_true", help="do not print what is provided when the program starts"
     )
@@ -136,5 +167,5 @@ def _parser() -> argparse.ArgumentParser:
 def _folder(path: str) -> str:
     """Converts the value of an option to the path of a folder that exists."""
     if not os.path.isdir(path):
-        raise argparse.ArgumentTypeError(f"there is no folder {path}")
+        raise argparse.ArgumentTypeError(f"no such folder: {path}")
     return os.path.realpath(path)

@@ -11,7 +11,7 @@ import os
 from condacc import libraries
 from condacc._find_tensorflow import installed_tensorflow
 
-_LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS"  # The variable from which TensorFlow reads its Keras.
 # The packages that provide Keras. Pre-releases of TensorFlow require the nightly one.
 _KERAS = ("keras", "keras-nightly")
 
@@ -64,13 +64,13 @@ def sums_activity_losses() -> bool:
 def uses_keras2() -> bool:
     """Returns whether TensorFlow uses Keras 2."""
     # The values that TensorFlow accepts.
-    return brings_keras2() or os.environ.get(_LEGACY_KERAS) in ("1", "true", "True")
+    return brings_keras2() or os.environ.get(LEGACY_KERAS) in ("1", "true", "True")
 
 
-def take_keras2() -> None:
-    """Makes TensorFlow use Keras 2, from the package tf-keras, when it is imported."""
-    if not uses_keras2():
-        os.environ[_LEGACY_KERAS] = "1"
+def take_keras(version: int) -> None:
+    """Makes TensorFlow use Keras 2, from the package tf-keras, or 3, when it is imported."""
+    if uses_keras2() != (version == 2):
+        os.environ[LEGACY_KERAS] = "1" if version == 2 else "0"
 
 
 def has_module(name: str) -> bool:

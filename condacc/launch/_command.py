@@ -13,7 +13,7 @@ from condacc.launch._output import Output
 
 _MAX_TASKS = 200
 _NOT_FOUND = 127
-_USAGE = "condacc launch --workers WORKERS [options] -- COMMAND [ARGUMENT ...]"
+_USAGE = "condacc launch --workers WORKERS [options] [--] COMMAND [ARGUMENT ...]"
 
 _DESCRIPTION = """\
 Starts the tasks of a TensorFlow cluster on this machine. Each runs COMMAND and finds its place in
@@ -22,8 +22,8 @@ index, and {ps}, {workers} and {hosts:JOB} for the addresses of a job, as in hos
 """
 _EPILOG = """\
 examples:
-  condacc launch --ps 1 --workers 2 -- python train.py
-  condacc launch --ps 1 --workers 2 -- python train.py \\
+  condacc launch --ps 1 --workers 2 python train.py
+  condacc launch --ps 1 --workers 2 python train.py \\
       --job_name={job} --task_index={index} --ps_hosts={ps} --worker_hosts={workers}
 """
 
@@ -32,15 +32,13 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the launcher and returns its exit status.
 
     Args:
-        arguments: Arguments of the launcher, "--", and the command of the tasks.
+        arguments: Arguments of the launcher, and the command of the tasks, which may follow "--".
     """
-    arguments = list(arguments)
-    end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = _parser()
-    options = parser.parse_args(arguments[:end])
-    command = arguments[end + 1 :]
+    options = parser.parse_args(arguments)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
-        parser.error("there is no command: put it after --, as in: -- python train.py")
+        parser.error("the command is missing, as in: condacc launch --workers 2 python train.py")
     if options.ps + options.workers > _MAX_TASKS:
         parser.error(f"at most {_MAX_TASKS} tasks, got {options.ps + options.workers}")
     if shutil.which(command[0]) is None:
@@ -92,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         "--restarts",
         type=_integer(0),
         default=0,
-        help="how often a lost task is restarted (default: 0)",
+        help="how many times a lost task is restarted (default: 0)",
     )
     add("--log-dir", default="launch_logs", help="folder of the logs (default: launch_logs)")
     hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
@@ -106,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, default, text in times:
         help_text = f"{text} (default: {default})"
         add(name, type=_seconds, default=default, metavar="SECS", help=help_text)
+    add("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 

@@ -23,7 +23,6 @@ from condacc.migrate._files import (
 
 _WOULD_CHANGE = 1
 _SKIPPED = 123
-_NO_READER = 141  # The exit status that a shell reports for a program that SIGPIPE has ended.
 _DESCRIPTION = """\
 Rewrites programs that use TensorFlow 1's accumulators, DropStaleGradientOptimizer,
 SyncReplicasOptimizer, replica_device_setter, TowerOptimizer or replicate_model_fn, so that they
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("argument --json: not allowed with argument --diff")
     for path in options.paths:
         if not os.path.lexists(path):
-            parser.error(f"there is no file or folder {path}")
+            parser.error(f"no such file or folder: {path}")
     if importlib.util.find_spec("libcst") is None:
         parser.error(f"libcst is missing: {extras.INSTALL_LIBCST}")
     for stream in (sys.stdout, sys.stderr):
@@ -62,10 +61,6 @@ def main(arguments: Sequence[str]) -> int:
         exit_on_interrupt()  # A second Ctrl-C ends the process while this one ends the others.
         print("Interrupted. Each file is either unchanged or rewritten.", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone. Python would fail again when it flushes the output at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _NO_READER
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -37,11 +37,12 @@ def runner(folder: Path, condition: str, action: str, first: str = "") -> Run:
     (folder / "sitecustomize.py").write_text(f"{site}\n{first}\n")
     environment = {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "condacc", *map(str, arguments)],
             env=os.environ | environment,
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             timeout=100,
         )

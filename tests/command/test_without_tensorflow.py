@@ -62,6 +62,23 @@ def test_help_comes_at_once(run: Run, command: str):
     assert used - before.children_user - before.children_system < _HELP_SECS
 
 
+def test_without_a_command_it_lists_them_with_a_line_each(run: Run):
+    ended = run()
+    assert (ended.returncode, ended.stderr) == (2, "")
+    lines = [line.split() for line in ended.stdout.splitlines() if line.startswith("  ")]
+    assert {"run", "launch", "migrate", "build", "info"} <= {line[0] for line in lines}
+
+
+@pytest.mark.parametrize("command", ["", "--help", "run --help", "launch --help", "info"])
+def test_a_command_ends_silently_if_nobody_reads_its_output(tmp_path: Path, command: str):
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = runner(tmp_path, "False", "pass")(*command.split(), stdout=writer)
+    os.close(writer)
+    assert ended.stderr == ""  # argparse ignores errors when it prints the help.
+    assert ended.returncode == 141 or command != "info"
+
+
 def test_the_version_is_that_of_the_package(run: Run):
     assert run("--version").stdout == f"tf_condacc {condacc.__version__}\n"
 
@@ -69,7 +86,6 @@ def test_the_version_is_that_of_the_package(run: Run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is no COMMAND"),
         (["no-command"], "invalid choice: 'no-command' (choose from"),
         (["--no-option"], "unrecognized arguments: --no-option"),
         (["info", "x"], "condacc info: error: unrecognized arguments: x"),

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from condacc._keras_imports import importer_of_keras
 from condacc.run import parse, select_keras
 from condacc.versions import install_tf_keras, uses_keras2
 from tests.support.versions import needs_keras3
@@ -103,17 +104,65 @@ def test_a_missing_package_is_an_error_that_names_it(monkeypatch, capsys, module
 
 
 @needs_keras3
-def test_keras_2_is_selected_by_a_variable_of_the_environment(monkeypatch):
-    monkeypatch.delenv("TF_USE_LEGACY_KERAS")
-    select_keras(parse([__file__]))
+@pytest.mark.parametrize(
+    ("options", "program", "value", "expected", "why"),
+    [
+        ([], "import tensorflow", None, 2, "it is installed; --keras3 takes Keras 3"),
+        (["--keras2"], "import keras", "0", 2, "--keras2 asks for it"),
+        (["--keras3"], "import tensorflow", "1", 3, "--keras3 asks for it"),
+        ([], "from keras.layers import Dense", None, 3, "the program imports keras in __main__; "),
+        ([], "import layers", None, 3, "the program imports keras in layers; --keras2 takes"),
+        ([], "import keras", "1", 2, "TF_USE_LEGACY_KERAS is 1"),
+        ([], "import tensorflow", "0", 3, "TF_USE_LEGACY_KERAS is 0"),
+    ],
+)
+def test_keras_2_is_taken_unless_the_program_imports_keras(
+    monkeypatch, tmp_path, options, program, value, expected, why
+):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", value or "")
+    file = tmp_path / "train.py"
+    file.write_text(program)
+    (tmp_path / "layers.py").write_text("def dense():\n    from keras import layers\n")
+    assert select_keras(parse([*options, str(file)])).startswith(why)
+    assert uses_keras2() == (expected == 2)
+
+
+@needs_keras3
+def test_without_tf_keras_it_is_keras_3_and_the_reason_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "")
+    monkeypatch.setitem(sys.modules, "tf_keras", None)
+    assert install_tf_keras() in select_keras(parse([__file__]))
     assert not uses_keras2()
-    select_keras(parse(["--keras2", __file__]))
-    assert uses_keras2()
+
+
+@pytest.mark.parametrize(
+    ("program", "files", "importer"),
+    [
+        ("pkg", {"__main__": "from . import a", "a": "import keras"}, "pkg.a"),
+        ("pkg.a", {"a": "try:\n  import keras.layers\nexcept ImportError: pass"}, "pkg.a"),
+        ("pkg.a", {"a": "import tensorflow.keras, keras_tuner"}, None),
+        ("pkg.a", {"a": "import pkg.old", "old": "import keras\nprint 1"}, None),
+        ("pkg.a", {"a": "import pkg.a, pkg.b", "b": "import pkg.a; from pkg import keras"}, None),
+        ("pkg.no_module", {}, None),
+    ],
+    ids=["relative", "in try", "other packages", "Python 2", "circle", "missing"],
+)
+def test_imports_of_keras_are_found_in_all_modules_of_a_program(
+    monkeypatch, tmp_path, program, files, importer
+):
+    (tmp_path / "pkg").mkdir()
+    for name, text in {"__init__": "", **files}.items():
+        (tmp_path / "pkg" / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert importer_of_keras(program, is_module=True) == importer
+    monkeypatch.chdir("/")
+    assert importer_of_keras(program, is_module=True) is None
+    assert importer_of_keras(program, is_module=True, roots=[str(tmp_path)]) == importer
 
 
 def test_arguments_of_the_program_are_not_those_of_the_runner():
     options = parse(["--quiet", __file__, "--keras2", "-m", "--quiet"])
-    assert (options.quiet, options.keras2, options.script) == (True, False, __file__)
+    assert (options.quiet, options.keras, options.script) == (True, None, __file__)
     assert options.arguments == ["--keras2", "-m", "--quiet"]
     options = parse(["--keras2", "-m", "package.module", "-x"])
     assert (options.module, options.script, options.arguments) == ("package.module", None, ["-x"])

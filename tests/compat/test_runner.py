@@ -24,7 +24,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 def keras3():
     """The end of the programs without tf.layers: an error."""
     runner = (*forked_python(), "-m", "condacc", "run")
-    return run_command(*runner, PROGRAMS / "all_programs.py", "--steps=3", "spawn")
+    return run_command(*runner, "--keras3", PROGRAMS / "all_programs.py", "--steps=3", "spawn")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def keras2(tmp_path_factory):
     """The end of the programs with tf.layers, as a module of the console script: the status 3."""
     script = tmp_path_factory.mktemp("bin") / "condacc"
     script.write_text("import sys\nfrom condacc.__main__ import main\nsys.exit(main())\n")
-    options = ("--keras2", "--quiet", "-m", "all_programs", "--steps=3")
+    options = ("--quiet", "-m", "all_programs", "--steps=3")
     return run_command(sys.executable, script, "run", *options, cwd=PROGRAMS)
 
 
@@ -144,7 +144,7 @@ def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(kera
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
-    tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}", "--"]
+    tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}"]
     runner = [*forked_python(), "-m", "condacc", "run", "--quiet"]
     command = [sys.executable, "-m", "condacc", "launch", *tasks, *runner]
     flags = ["--job_name={job}", "--task_index={index}"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,7 +18,8 @@ import tf_condacc
 from tests.processes.isolated import isolated
 from tests.support.tower_support import Recording, X, cpus
 from tests.support.versions import needs_keras3
-from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
+from tf_condacc import estimator
+from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 
 v1 = tf.compat.v1
 
@@ -44,8 +46,9 @@ def input_fn():
     return {"x": tf.constant(X)}
 
 
-def run_from_end_to_end(folder: Path) -> None:
-    model = Estimator(model_fn, model_dir=str(folder), config=RunConfig(tf_random_seed=1))
+def run_from_end_to_end(folder: Path, package: Any = estimator) -> None:
+    config = package.RunConfig(tf_random_seed=1)
+    model = package.Estimator(model_fn, model_dir=str(folder), config=config)
     for _ in range(2):
         model.train(input_fn, steps=1)
     kernel = -2 * X.mean(axis=0)
@@ -57,7 +60,7 @@ def run_from_end_to_end(folder: Path) -> None:
     predictions = next(model.predict(input_fn, yield_single_examples=False))
     assert predictions["y"].ravel().tolist() == (X @ kernel).tolist()
 
-    receive = export.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 3])})
+    receive = package.export.build_raw_serving_input_receiver_fn({"x": tf.zeros([1, 3])})
     loaded = tf.saved_model.load(model.export_saved_model(f"{folder}/export", receive))
     y = loaded.signatures["serving_default"](x=tf.constant(X))["y"]
     assert y.numpy().ravel().tolist() == (X @ kernel).tolist()
@@ -70,6 +73,14 @@ def test_a_model_with_keras_layers_runs_from_end_to_end(tmp_path):
     assert [keras.layers.Dense(1).name for _ in range(2)] == ["dense", "dense_1"]
     run_from_end_to_end(tmp_path)
     assert keras.layers.Dense(1).name == "dense_2"
+
+
+@isolated({"TF_USE_LEGACY_KERAS": "0"}, alone=True)
+def test_a_model_with_keras_layers_runs_with_tensorflow_estimator(tmp_path):
+    from tf_condacc import compat
+
+    with compat.installed():
+        run_from_end_to_end(tmp_path, v1.estimator)
 
 
 @needs_keras3

@@ -224,17 +224,18 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--workers", "2"], 2, "there is no command"),
-        (["--workers", "2", "--"], 2, "there is no command"),
+        (["--workers", "2"], 2, "the command is missing, as in: condacc launch"),
+        (["--workers", "2", "--"], 2, "the command is missing"),
         (["--workers", "0", "--", "true"], 2, "--workers: must be at least 1, got 0"),
         (["--ps", "-1", "--workers", "1", "--", "true"], 2, "--ps: must be at least 0, got -1"),
         (["--workers", "1", "--restarts", "-1", "--", "true"], 2, "--restarts: must be at least 0"),
         (["--workers", "1", "--lost-secs", "nan", "--", "true"], 2, "--lost-secs: must be at"),
         (["--workers", "200", "--", "true"], 2, "at most 200 tasks, got 201"),
         (["--", "true"], 2, "the following arguments are required: --workers"),
-        (["--workers", "1", "train.py"], 2, "unrecognized arguments: train.py"),
+        (["--workers", "1", "--no-option", "true"], 2, "unrecognized arguments: --no-option"),
         (["--workers", "1", "--log-dir", "/dev/null", "--", "true"], 2, "--log-dir: "),
         (["--workers", "1", "--", "no-such-command", "x"], 127, "not found: no-such-command"),
+        (["--workers", "1", "no-such-command", "--ps", "x"], 127, "not found: no-such-command"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

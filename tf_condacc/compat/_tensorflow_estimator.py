@@ -1,7 +1,7 @@
 """The import of the package tensorflow-estimator, and its adapters.
 
-The adapters let its Estimators accept specs of `tf_condacc.estimator` and clusters without a job
-"chief", and let its canned models say that they need Keras 2.
+The adapters let its Estimators accept specs of `tf_condacc.estimator`, clusters without a job
+"chief", and layers of Keras 3, and let its canned models say that they need Keras 2.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from condacc import tf_config
 from condacc.advice import USE_KERAS2
 from condacc.versions import has_module, release
 from tf_condacc.estimator import EstimatorSpec, export
+from tf_condacc.estimator._keras_names import fresh_keras_names
 
 PACKAGE = "tensorflow_estimator"
 API = "tensorflow_estimator._api.v1.estimator"
@@ -165,11 +166,15 @@ def _accept_our_specs(estimator: ModuleType) -> None:
 
 
 def _converting(estimator: ModuleType, model_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a `model_fn` with the same arguments, whose spec is one of tensorflow_estimator."""
+    """Returns a `model_fn` with the same arguments, whose spec is one of tensorflow_estimator.
+
+    It names the layers of Keras 3 alike in each graph.
+    """
 
     @functools.wraps(model_fn)
     def converting(*args: Any, **kwargs: Any) -> Any:
-        spec = model_fn(*args, **kwargs)
+        with fresh_keras_names():
+            spec = model_fn(*args, **kwargs)
         return _converted(estimator, spec) if isinstance(spec, EstimatorSpec) else spec
 
     converting.__signature__ = inspect.signature(model_fn)  # type: ignore[attr-defined]

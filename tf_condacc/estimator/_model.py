@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -17,17 +15,12 @@ from tf_condacc._model_fn import ModeKeys, SpecLike
 from tf_condacc._typing import Nested
 from tf_condacc.cluster import Task
 from tf_condacc.estimator import _input_pipelines, _warm_start
+from tf_condacc.estimator._keras_names import fresh_keras_names
 from tf_condacc.estimator._run_config import RunConfig, model_dir_of
 from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver
 
 Path: TypeAlias = str | os.PathLike[str]
-
-# The module of the state that Keras 3 keeps for each thread. No public function restores it.
-_KERAS_MODULE = "keras.src.backend.common.global_state"
-# The parts of the state that belong to one graph, and their initial values: the number of objects
-# with each automatic name, and the generator of ``keras.random``, which holds a variable.
-_FRESH_KERAS_STATE = {"object_name_uids": None, "global_seed_generator": None}
 
 
 class Model:
@@ -87,7 +80,7 @@ class Model:
         """Builds the model on the input that a function returns, and returns its spec."""
         self._begin()
         optional = {"mode": mode, "params": self.params(), "config": self.config()}
-        with _fresh_keras_names():
+        with fresh_keras_names():
             result = _input_pipelines.call_accepted(input_fn, **optional)
             features, labels = _input_pipelines.features_and_labels(result)
             labels = None if mode == ModeKeys.PREDICT else labels
@@ -98,7 +91,7 @@ class Model:
     ) -> tuple[SpecLike, ServingInputReceiver]:
         """Builds the model on the input of a served request, and returns both."""
         self._begin()
-        with _fresh_keras_names():
+        with fresh_keras_names():
             receiver = receiver_fn()
             spec = self._call_model_fn(receiver.features, None, ModeKeys.PREDICT)
         return spec, receiver
@@ -110,37 +103,3 @@ class Model:
     def _call_model_fn(self, features: Nested, labels: Nested, mode: str) -> SpecLike:
         optional = {"params": self.params(), "config": self.config()}
         return _input_pipelines.call_model_fn(self.model_fn, features, labels, mode, optional)
-
-
-@contextlib.contextmanager
-def _fresh_keras_names() -> Iterator[None]:
-    """Returns a context in which Keras 3 numbers its layers from the beginning.
-
-    Keras 3 numbers layers across all graphs of a thread. The first dense layer is called "dense" in
-    the first graph and "dense_1" in the second, so the second graph does not find its variables in
-    a checkpoint of the first. When the context ends, the numbers are those from before it, and the
-    caller's own layers get the same names as without it. No other state of Keras changes, and Keras
-    is not imported. The older ``tf_keras`` numbers the layers of each graph separately.
-    """
-    before = _exchange_keras_state(_FRESH_KERAS_STATE)
-    try:
-        yield
-    finally:
-        _exchange_keras_state(before)
-
-
-def _exchange_keras_state(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Sets parts of Keras's state, and returns their former values.
-
-    If Keras has not been imported, nothing is set, and the initial values are returned.
-
-    Args:
-        values: The new values by the names of the parts. None is the initial value of every part.
-    """
-    state: Any = sys.modules.get(_KERAS_MODULE)
-    if not hasattr(state, "get_global_attribute") or not hasattr(state, "set_global_attribute"):
-        return _FRESH_KERAS_STATE
-    before = {name: state.get_global_attribute(name) for name in values}
-    for name, value in values.items():
-        state.set_global_attribute(name, value)
-    return before

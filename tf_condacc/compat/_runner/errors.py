@@ -10,14 +10,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from condacc.versions import install_tf_keras, uses_keras2
+from condacc.versions import has_module, install_tf_keras, uses_keras2
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.sources import ProgramLoader
 
 ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType | None], object]
 
-KERAS2 = "run with --keras2 to have Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
 # Modules of TensorFlow 2, as error messages name them.
@@ -152,7 +151,9 @@ def _of_tabs(error: TabError) -> str:
 def _instead_of_keras3() -> str:
     if uses_keras2():
         return "use tf.keras, which is Keras 2, and not the package keras"
-    return KERAS2
+    if not has_module("tf_keras"):
+        return f"install Keras 2: {install_tf_keras()}"
+    return "run with --keras2 to have Keras 2"
 
 
 def _of_name(module: str, name: str) -> str:

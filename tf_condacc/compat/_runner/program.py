@@ -23,7 +23,7 @@ from condacc import versions
 from condacc._program import Options
 from tf_condacc.compat import install
 from tf_condacc.compat._runner import clusters
-from tf_condacc.compat._runner.errors import KERAS2, show_as_program
+from tf_condacc.compat._runner.errors import show_as_program
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.removed import bring_back
 from tf_condacc.compat._runner.sources import ProgramFinder, compile_program
@@ -48,17 +48,18 @@ class _MainSpec(ModuleSpec):
         return self._package
 
 
-def prepare(options: Options) -> Callable[[], None]:
+def prepare(options: Options, why_keras: str) -> Callable[[], None]:
     """Makes this process that of a program, and returns the function that runs the program.
 
     Args:
         options: The command line, which names the program.
+        why_keras: Why the program has this version of Keras.
     """
     extent = Extent(_folder(options), options.roots, options.also, options.excluded)
     sys.excepthook = show_as_program(sys.excepthook, extent)
     set_up(extent)
     if not options.quiet:
-        for line in _provided():
+        for line in _provided(why_keras):
             print(f"condacc run: {line}", file=sys.stderr)
     path, package = _find(options)
     program = {"path": path, "package": package, "extent": dataclasses.asdict(extent)}
@@ -133,12 +134,16 @@ def _find(options: Options) -> tuple[str, str | None]:
         name += ".__main__"
         spec = importlib.util.find_spec(name)
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        sys.exit(f"condacc run: there is no module {name}, or it has no Python source")
+        sys.exit(f"condacc run: no module {name} with Python source")
     return spec.loader.path, name.rpartition(".")[0]
 
 
-def _provided() -> Iterator[str]:
-    """Yields a line for each thing that is provided."""
+def _provided(why_keras: str) -> Iterator[str]:
+    """Yields a line for each thing that is provided.
+
+    Args:
+        why_keras: Why the program has this version of Keras.
+    """
     yield f"tensorflow is tf.compat.v1 of TensorFlow {tf.__version__}, with v2 behavior off"
     yield "accumulators, SyncReplicasOptimizer, DropStaleGradientOptimizer, TowerOptimizer and " + (
         "replicate_model_fn are tf_condacc's"
@@ -154,11 +159,12 @@ def _provided() -> Iterator[str]:
     yield f"tf.estimator is that of {name} {_version(name) or ''}".rstrip()
     _, keras = versions.installed_keras() or ("", "")
     if versions.brings_keras2():
-        yield f"tf.layers and tf.keras are Keras {keras}"
+        text = f"tf.layers and tf.keras are Keras {keras}"
     elif versions.uses_keras2():
-        yield f"tf.layers and tf.keras are tf-keras {_version('tf-keras')}"
+        text = f"tf.layers and tf.keras are tf-keras {_version('tf-keras')}"
     else:
-        yield f"tf.keras is Keras {keras}, which has no tf.layers; {KERAS2}"
+        text = f"tf.keras is Keras {keras}, which has no tf.layers"
+    yield f"{text}, because {why_keras}"
 
 
 def _version(package: str) -> str | None:
