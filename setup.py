@@ -112,6 +112,16 @@ def _advice() -> str:
 PYTHON = _python()
 
 
+def _description() -> str:
+    """Returns README.md without the pictures and links that lead into the source tree.
+
+    Package indexes show it, and the metadata of the installed package contains it.
+    """
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"^!\[.*\n\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"\[([^]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
+
+
 class BuildWithPlugin(build_py):
     """Copies the Python files and the native sources, then the native libraries beside them."""
 
@@ -166,4 +176,6 @@ setup(
     cmdclass={"build_py": BuildWithPlugin, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,
     install_requires=[_requirement(), "numpy"],
+    long_description=_description(),
+    long_description_content_type="text/markdown",
 )

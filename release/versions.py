@@ -71,7 +71,9 @@ FRAMEWORK = "libtensorflow_framework.so.2"
 PLATFORM = "manylinux_2_24_x86_64"
 
 PAGE = ROOT / "docs" / "install.md"
-TABLE = "| TensorFlow | Python | Keras | NumPy | Compiler | Passed | Skipped | Failed | Date |"
+TABLE = (
+    "| TensorFlow | Python | Keras | NumPy | Compiler | Passed | Skipped | Failed | Date | Commit |"
+)
 # Prints the first cells of a row, a line each.
 VERSIONS = """
 import platform
@@ -262,7 +264,9 @@ def note(minor: str, number: str, versions: Sequence[str], summary: str) -> None
     counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", summary)}
     results = (counts.get("passed", 0), counts.get("skipped", 0))
     failed = sum(counts.get(what, 0) for what in ("failed", "error", "errors"))
-    cells = [*versions, *(f"{count:,}" for count in (*results, failed)), time.strftime("%Y-%m-%d")]
+    tree = run("git", "-C", ROOT, "describe", "--always", "--dirty").strip()
+    counted = [f"{count:,}" for count in (*results, failed)]
+    cells = [*versions, *counted, time.strftime("%Y-%m-%d"), tree]
     lines = [line for line in PAGE.read_text().splitlines() if not is_row_of_them(line)]
     begin = lines.index(TABLE) + 2
     end = next(n for n in range(begin, len(lines) + 1) if not "".join(lines[n : n + 1]))

@@ -274,12 +274,13 @@ def test_library_for_another_tensorflow_is_not_loaded(copied_package: Path):
 @pytest.mark.parametrize("missing", [LIBRARY.name, INFO.name])
 def test_missing_build_product_says_how_to_build(copied_package: Path, missing: str):
     (copied_package / missing).unlink()
-    (copied_package.parent / "configure.sh").touch()
+    (copied_package.parent / "setup.py").touch()
     result = import_in_subprocess(copied_package)
     assert result.returncode == 1
     message = result.stderr.strip().splitlines()[-1]
     assert message.startswith("ImportError: ")
-    assert "`make build`" in message and "`condacc build`" in message
+    assert f"the source tree {copied_package.parent} has no native library" in message
+    assert "`python -m condacc build`" in message
 
 
 def test_second_configuration_does_nothing():

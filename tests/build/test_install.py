@@ -1,21 +1,22 @@
-"""Tests of the source distribution, and of the wheel that pip makes from it.
+"""Tests of an installation that follows README.md, in a clone and in a new environment.
 
-The wheel is installed in a fresh environment and used outside of the source tree.
+An unpacked source distribution stands for the clone: it contains what building takes.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
-import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-import condacc
 from condacc import libraries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,46 +87,83 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the wheel that pip makes in isolation, in which TensorFlow is not installed."""
-    place = tmp_path_factory.mktemp("wheel")
+def clone(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("clone")
+    shutil.unpack_archive(sdist, place)
+    (tree,) = place.iterdir()
+    return tree
+
+
+@pytest.fixture(scope="module")
+def packages(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yields the site-packages of an environment in which the commands of README.md were run.
+
+    TensorFlow and what it requires are installed already, in the Python that runs the tests, unless
+    CONDACC_TEST_NEW_ENVIRONMENT is set.
+    """
+    path = tmp_path_factory.mktemp("path")
     # Neither npm nor Bazel nor git is in this path.
     for name in ("g++", "as", "ld"):
         found = shutil.which(name)
         assert found is not None
-        (place / name).symlink_to(found)
-    pip_wheel = ["-m", "pip", "wheel", "-v", "--no-deps", "--wheel-dir", place]
-    result = run(sys.executable, *pip_wheel, sdist, cwd=place, PATH=str(place))
-    assert result.returncode == 0, result.stdout + result.stderr
-    (built,) = place.glob("*.whl")
-    return built
+        (path / name).symlink_to(found)
+    with tempfile.TemporaryDirectory() as folder:
+        is_new = bool(os.environ.get("CONDACC_TEST_NEW_ENVIRONMENT"))
+        venv.create(folder, with_pip=is_new)
+        python = installed.python_of(Path(folder))
+        place = f"lib/python{sysconfig.get_python_version()}/site-packages"
+        if not is_new:
+            (Path(folder) / place / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+            pip = python.with_name("pip")
+            pip.write_text(f'#!/bin/sh\nexec {python} -m pip "$@"\n')
+            pip.chmod(0o755)
+        for command in readme_commands():
+            result = run("/bin/bash", "-c", command, cwd=clone, PATH=f"{python.parent}:{path}")
+            assert result.returncode == 0, result.stdout + result.stderr
+        yield Path(folder) / place
+
+
+def readme_commands() -> list[str]:
+    """Returns the commands that install the package, for the TensorFlow of this Python."""
+    commands = re.findall(r"^pip install .*$", readme(), re.MULTILINE)
+    assert [command.split("#")[0].strip() for command in commands] == [
+        'pip install "tensorflow==2.21.*"',
+        'pip install ".[legacy]"',
+    ]
+    return [command.replace("2.21", libraries.key_of(tf.__version__)) for command in commands]
+
+
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def metadata(packages: Path, name: str) -> list[str]:
+    """Returns the lines of a file of the metadata of the installed package."""
+    (folder,) = packages.glob("tf_condacc-*.dist-info")
+    return (folder / name).read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("hook", ["prepare_metadata_for_build_wheel", "build_wheel"])
 def test_without_tensorflow_the_source_distribution_says_what_to_install(
-    hook: str, sdist: Path, tmp_path: Path
+    hook: str, clone: Path, tmp_path: Path
 ):
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"
-    place = tmp_path / "tree"
-    shutil.unpack_archive(sdist, place)
-    (tree,) = place.iterdir()
     build = f"from setuptools import build_meta; build_meta.{hook}({str(tmp_path)!r})"
-    result = run(sys.executable, "-c", build, cwd=tree, CONDACC_PYTHON=str(python))
+    result = run(sys.executable, "-c", build, cwd=clone, CONDACC_PYTHON=str(python))
     assert result.returncode == 1
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith(f"tf_condacc: there is no TensorFlow in {python}: install it there")
     assert "pip install 'tensorflow==2." in last
 
 
-def test_wheel_is_for_any_python_3_on_this_platform(wheel: Path):
+def test_wheel_is_for_any_python_3_on_this_platform(packages: Path):
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    assert wheel.name == f"tf_condacc-{condacc.__version__}-py3-none-{platform}.whl"
+    assert f"Tag: py3-none-{platform}" in metadata(packages, "WHEEL")
 
 
-def test_wheel_holds_one_library_and_the_sources(wheel: Path):
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
+def test_wheel_holds_one_library_and_the_sources(packages: Path):
+    names = [line.split(",")[0] for line in metadata(packages, "RECORD")]
     key = libraries.key_of(tf.__version__)
     package = Path("tf_condacc")
     products = {str(file) for file in libraries.paths_in(package, key)}
@@ -138,28 +176,57 @@ def test_wheel_holds_one_library_and_the_sources(wheel: Path):
     ]
 
 
-def test_wheel_asks_for_the_tensorflow_it_was_built_for(wheel: Path):
-    with zipfile.ZipFile(wheel) as archive:
-        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-        requirements = [
-            line.removeprefix("Requires-Dist: ")
-            for line in archive.read(metadata).decode().splitlines()
-            if line.startswith("Requires-Dist: ") and "extra ==" not in line
-        ]
+def test_wheel_asks_for_the_tensorflow_it_was_built_for(packages: Path):
+    requirements = [
+        line.removeprefix("Requires-Dist: ")
+        for line in metadata(packages, "METADATA")
+        if line.startswith("Requires-Dist: ") and "extra ==" not in line
+    ]
     assert requirements == [f"tensorflow=={libraries.key_of(tf.__version__)}.*", "numpy"]
 
 
-@pytest.fixture(scope="module")
-def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the site-packages of an environment in which the wheel is installed."""
-    return installed.make_environment(wheel, tmp_path_factory.mktemp("environment"))
+def test_the_long_description_has_no_link_into_the_source_tree(packages: Path):
+    text = "\n".join(metadata(packages, "METADATA"))
+    description = text[text.index("# tf_condacc") :]
+    links = re.findall(r"\]\(([^)]*)\)", description)
+    assert [link for link in links if not link.startswith("https:")] == []
+    assert "Getting started" in description and "![" not in description
 
 
 def python_with(packages: Path) -> Path:
     return installed.python_of(packages.parents[2])
 
 
-def test_installed_wheel_works_outside_the_source_tree(packages: Path, tmp_path: Path):
+@pytest.mark.parametrize("place", ["clone", "elsewhere"])
+def test_the_program_of_the_readme_prints_what_it_says(
+    place: str, packages: Path, clone: Path, tmp_path: Path
+):
+    folder = clone if place == "clone" else tmp_path
+    (program,) = re.findall(r"```python\n(.*?)```", readme(), re.DOTALL)
+    (folder / "program.py").write_text(f"{program}\nprint(tf_condacc.__file__)")
+    result = run(python_with(packages), "program.py", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    printed, imported = result.stdout.splitlines()
+    assert f"# {printed}\n" in program
+    assert Path(imported).is_relative_to(clone if place == "clone" else packages)
+
+
+def test_an_edited_clone_says_that_its_library_is_missing(packages: Path, clone: Path):
+    source = clone / "cc" / "core" / "edited.h"
+    source.touch()
+    try:
+        result = run(python_with(packages), "-c", "import tf_condacc", cwd=clone)
+    finally:
+        source.unlink()
+    assert result.returncode == 1
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith(
+        f"ImportError: tf_condacc: the source tree {clone} has no native library"
+    )
+    assert f"({packages})" in last and "`python -m condacc build`" in last
+
+
+def test_installed_package_works_in_each_mode_of_tensorflow(packages: Path, tmp_path: Path):
     result = run(python_with(packages), "-I", "-c", SMOKE, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert Path(result.stdout.split()[0]).is_relative_to(packages)
