@@ -39,7 +39,7 @@ def main() -> int | None:
     )
     command = parser.parse_args(sys.argv[1:2]).command
     if command is None:
-        parser.error("there is no COMMAND")
+        parser.error("missing command")
     module, _ = _SUBCOMMANDS[command]
     status: int | None = importlib.import_module(module).main(sys.argv[2:])
     return status

@@ -19,7 +19,7 @@ from condacc._interrupts import raise_on_interrupt
 _WITH_VALUE = ("--root", "--also", "--not")
 _DESCRIPTION = """\
 Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in all modules that are
-not installed, "import tensorflow" means tf.compat.v1, the behavior of version 2 is off, and
+not installed, "import tensorflow" means tf.compat.v1, the behaviour of version 2 is off, and
 tf.contrib, tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if
 they are installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator
 (tf.estimator) and tf-keras (with --keras2). Installed packages import TensorFlow as usual.
@@ -86,7 +86,7 @@ def parse(arguments: Sequence[str]) -> Options:
     options = parser.parse_args(arguments[:end])
     program = list(arguments[end:])
     if not program:
-        parser.error("there is no program, as in: condacc run train.py")
+        parser.error("missing program, as in: condacc run train.py")
     script = module = None
     if program[0] == "-m":
         if len(program) == 1:
@@ -95,7 +95,7 @@ def parse(arguments: Sequence[str]) -> Options:
     else:
         script, rest = program[0], program[1:]
         if not os.path.isfile(script):
-            parser.error(f"there is no file {script}")
+            parser.error(f"no such file: {script}")
     return Options(
         options.keras2,
         options.quiet,
@@ -161,5 +161,5 @@ def _parser() -> argparse.ArgumentParser:
 def _folder(path: str) -> str:
     """Converts the value of an option to the path of a folder that exists."""
     if not os.path.isdir(path):
-        raise argparse.ArgumentTypeError(f"there is no folder {path}")
+        raise argparse.ArgumentTypeError(f"no such folder: {path}")
     return os.path.realpath(path)

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments[:end])
     command = arguments[end + 1 :]
     if not command:
-        parser.error("there is no command: put it after --, as in: -- python train.py")
+        parser.error("missing command: put it after --, as in: -- python train.py")
     if options.ps + options.workers > _MAX_TASKS:
         parser.error(f"at most {_MAX_TASKS} tasks, got {options.ps + options.workers}")
     if shutil.which(command[0]) is None:
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--workers", type=_integer(1), required=True, help="number of workers; 0 is the chief")
     ports_help = (
         "ports of the parameter servers, then of the workers, as in 2222,2230-2233 (default: free "
-        "ones)"
+        "ports)"
     )
     add("--ports", type=_ports, default=(), metavar="PORTS", help=ports_help)
     jobs_help = "values of {job} for parameter servers and for workers (default: ps,worker)"
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         "--restarts",
         type=_integer(0),
         default=0,
-        help="how often a lost task is restarted (default: 0)",
+        help="how many times a lost task is restarted (default: 0)",
     )
     add("--log-dir", default="launch_logs", help="folder of the logs (default: launch_logs)")
     hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"

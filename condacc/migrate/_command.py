@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("argument --json: not allowed with argument --diff")
     for path in options.paths:
         if not os.path.lexists(path):
-            parser.error(f"there is no file or folder {path}")
+            parser.error(f"no such file or folder: {path}")
     if importlib.util.find_spec("libcst") is None:
         parser.error('libcst is missing: pip install ".[migrate]" in the clone of tf_condacc')
     for stream in (sys.stdout, sys.stderr):
@@ -140,8 +140,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--estimator",
         action="store_true",
-        help="also rewrite the names of tf.estimator, in files of which tf_condacc.estimator "
-        "provides all of them",
+        help="also rewrite names of tf.estimator, in files whose names of it are all in "
+        "tf_condacc.estimator",
     )
     processes = len(os.sched_getaffinity(0))
     add(

@@ -69,7 +69,7 @@ def test_the_version_is_that_of_the_package(run: Run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is no COMMAND"),
+        ([], "missing command"),
         (["no-command"], "invalid choice: 'no-command' (choose from"),
         (["--no-option"], "unrecognized arguments: --no-option"),
         (["info", "x"], "condacc info: error: unrecognized arguments: x"),

@@ -17,7 +17,7 @@ from tf_condacc.compat._runner.sources import ProgramLoader
 
 ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType | None], object]
 
-KERAS2 = "run with --keras2 to have Keras 2"
+KERAS2 = "run with --keras2 to use Keras 2"
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
 # Modules of TensorFlow 2, as error messages name them.
@@ -140,7 +140,10 @@ def _of_tabs(error: TabError) -> str:
     The effect of the command is tried: if the result is not Python 3 either, 2to3 is needed too.
     """
     path = error.filename or ""
-    text = f"Python 3 does not mix tabs and spaces: expand -t 8 {path} > NEW, which replaces it"
+    text = (
+        "Python 3 does not allow mixed tabs and spaces: replace the file with the output of "
+        f"`expand -t 8 {path}`"
+    )
     try:
         with open(path, "rb") as file:
             compile(file.read().expandtabs(8), path, "exec", dont_inherit=True)

@@ -132,19 +132,19 @@ def _find(options: Options) -> tuple[str, str | None]:
         name += ".__main__"
         spec = importlib.util.find_spec(name)
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        sys.exit(f"condacc run: there is no module {name}, or it has no Python source")
+        sys.exit(f"condacc run: no module named {name}, or it has no Python source")
     return spec.loader.path, name.rpartition(".")[0]
 
 
 def _provided() -> Iterator[str]:
     """Yields a line for each thing that is provided."""
-    yield f"tensorflow is tf.compat.v1 of TensorFlow {tf.__version__}, with v2 behavior off"
+    yield f"tensorflow is tf.compat.v1 of TensorFlow {tf.__version__}, with v2 behaviour off"
     yield "accumulators, SyncReplicasOptimizer, DropStaleGradientOptimizer, TowerOptimizer and " + (
-        "replicate_model_fn are tf_condacc's"
+        "replicate_model_fn are those of tf_condacc"
     )
     slim = _version("tf-slim")
     yield (
-        f"tf.contrib.slim, layers and the like are tf-slim {slim}"
+        f"tf.contrib.slim, layers and the like are those of tf-slim {slim}"
         if slim
         else "tf.contrib.slim, layers and the like are missing: pip install tf-slim"
     )
