@@ -43,9 +43,12 @@ print("\\n" + json.dumps([tf.__version__, *flags]))
 """
 _LOAD = "import sys, tensorflow as tf; tf.load_op_library(sys.argv[1])"
 _EPILOG = """\
-The library is kept for this user, in ~/.cache/tf_condacc. In a source tree it is put into the
-package. CXX names the compiler (g++), XDG_CACHE_HOME another folder for caches, and TMPDIR another
-one for scratch files.
+The library is stored in ~/.cache/tf_condacc or, in a source tree, in the package.
+
+environment variables:
+  CXX             the compiler (default: g++)
+  XDG_CACHE_HOME  the folder for caches (default: ~/.cache)
+  TMPDIR          the folder for temporary files
 """
 
 
@@ -69,13 +72,13 @@ def main(arguments: Sequence[str]) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="condacc build",
-        description="Compiles the native library of tf_condacc for the TensorFlow that is "
-        "installed. This takes about a minute and needs only a C++ compiler.",
+        description="Compiles the native library of tf_condacc for the installed TensorFlow. This "
+        "takes about a\nminute and needs only a C++ compiler.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--force", action="store_true", help="builds a library although there is one"
+        "--force", action="store_true", help="build the library even if there is one"
     )
     options = parser.parse_args(arguments)
     # Signals raise exceptions, so that the scratch folder is removed and the compilers are ended.
@@ -85,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
         version = ask_tensorflow(sys.executable).version
         library = libraries.find(version)
         if library is not None and not options.force:
-            print(f"There is a library for TensorFlow {version}: {library.file}")
+            print(f"There is already a library for TensorFlow {version}: {library.file}")
             return 0
         library = compile_library(sys.executable, libraries.sources_folder(), _target_folder())
     except (BuildError, libraries.NoSourcesError) as error:
@@ -169,7 +172,7 @@ def _scratch_folder() -> Iterator[Path]:
         folder = tempfile.TemporaryDirectory(prefix="condacc-build-")
     except OSError as error:
         raise BuildError(
-            f"there is no folder for scratch files ({error.strerror}): name one in TMPDIR"
+            f"no folder for temporary files ({error.strerror}): name one in TMPDIR"
         ) from error
     with folder as name:
         yield Path(name).resolve()
@@ -183,7 +186,7 @@ def _cannot_write(where: object, error: OSError, folder: Path) -> str:
         error: The error of the system.
         folder: Folder for the library.
     """
-    message = f"{where} cannot be written ({error.strerror}): make room and make it writable"
+    message = f"{where} cannot be written ({error.strerror}): make room or make it writable"
     with contextlib.suppress(RuntimeError):  # Without a home directory there is no cache.
         if folder == libraries.cache_folder():
             return f"{message}, or name another folder for caches in XDG_CACHE_HOME"
@@ -237,11 +240,11 @@ class Compiler:
         try:
             path, *options = shlex.split(words)
         except ValueError as error:
-            raise BuildError(f"CXX is no command ({error}): {words}") from error
+            raise BuildError(f"CXX is not a command ({error}): {words}") from error
         found = shutil.which(path)
         if found is None:
             raise BuildError(
-                f"there is no C++ compiler {path}: install one (Debian: apt-get install g++), or "
+                f"C++ compiler not found: {path}; install one (Debian: apt-get install g++), or "
                 "name it in CXX"
             )
         self._command = [found, *options]
@@ -374,7 +377,7 @@ def ask_tensorflow(python: str) -> TensorFlow:
         BuildError: There is none, or it is older than those that are supported.
     """
     if not os.access(python, os.X_OK):
-        raise BuildError(f"there is no Python {python}")
+        raise BuildError(f"no such Python: {python}")
     asked = subprocess.run(
         [python, "-c", _PRINT_TENSORFLOW], capture_output=True, text=True, env=environment()
     )

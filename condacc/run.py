@@ -20,7 +20,7 @@ from condacc._program import Options
 _WITH_VALUE = ("--root", "--also", "--not")
 _DESCRIPTION = """\
 Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in all modules that are
-not installed, "import tensorflow" means tf.compat.v1, the behavior of version 2 is off, and
+not installed, "import tensorflow" means tf.compat.v1, the behaviour of version 2 is off, and
 tf.contrib, tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if
 they are installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator
 (tf.estimator) and tf-keras (Keras 2: tf.layers, tf.nn.rnn_cell and tf.keras). Keras 2 is taken
@@ -63,7 +63,7 @@ def parse(arguments: Sequence[str]) -> Options:
     options = parser.parse_args(arguments[:end])
     program = list(arguments[end:])
     if not program:
-        parser.error("the program is missing, as in: condacc run train.py")
+        parser.error("missing program, as in: condacc run train.py")
     script = module = None
     if program[0] == "-m":
         if len(program) == 1:

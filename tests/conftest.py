@@ -168,7 +168,7 @@ def impl(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def original(request: pytest.FixtureRequest) -> Any:
-    """Returns TensorFlow's own accumulator, for behavior that ours does not share."""
+    """Returns TensorFlow's own accumulator, for behaviour that ours does not share."""
     return _load("tensorflow", getattr(request, "param", "dense"))
 
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
-        parser.error("the command is missing, as in: condacc launch --workers 2 python train.py")
+        parser.error("missing command, as in: condacc launch --workers 2 python train.py")
     if options.ps + options.workers > _MAX_TASKS:
         parser.error(f"at most {_MAX_TASKS} tasks, got {options.ps + options.workers}")
     if shutil.which(command[0]) is None:
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--workers", type=_integer(1), required=True, help="number of workers; 0 is the chief")
     ports_help = (
         "ports of the parameter servers, then of the workers, as in 2222,2230-2233 (default: free "
-        "ones)"
+        "ports)"
     )
     add("--ports", type=_ports, default=(), metavar="PORTS", help=ports_help)
     jobs_help = "values of {job} for parameter servers and for workers (default: ps,worker)"

@@ -82,7 +82,7 @@ class Endings:
         for task in self._tasks:
             if task.restart_at is not None:
                 task.restart_at = None
-                self._say(f"{task.name} is not started again: {self._stop_reason}.")
+                self._say(f"{task.name} is not restarted: {self._stop_reason}.")
 
     def _find_reason(self) -> None:
         chief = self._workers[0]

@@ -36,7 +36,7 @@ class Settings:
     """The options of the launcher.
 
     Attributes:
-        restarts: How often each lost task is started again.
+        restarts: How many times each lost task is started again.
         end_secs: Time for parameter servers to end by themselves after the training.
         grace_secs: Time for all other tasks to end by themselves when the training cannot continue.
         frozen_secs: Silence after which a task is reported.
@@ -162,7 +162,7 @@ class Launcher:
             return
         told = f"{task.name} is lost: {how_it_ended(task.status)}."
         if self._endings.has_begun:
-            told += f" It is not started again: {self._endings.reason}."
+            told += f" It is not restarted: {self._endings.reason}."
         elif task.restarts < self._settings.restarts:
             delay = task.restart_later(self._now())
             number = f"{task.restarts + 1} of {self._settings.restarts}"

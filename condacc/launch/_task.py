@@ -15,12 +15,12 @@ _MAX_DELAY_SECS = 10.0
 
 
 class Task:
-    """A task: its process, how often it was restarted, and its status.
+    """A task: its process, how many times it was restarted, and its status.
 
     Attributes:
         place: The place of the task in the cluster.
         process: The process that was started last. None before the first start.
-        restarts: How often the task was started again.
+        restarts: How many times the task was started again.
         status: Exit status of the last process; 128 + number if a signal has ended it. None if it
             has not ended.
         restart_at: The time at which a lost task is started again. None if it is not.

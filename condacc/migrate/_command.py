@@ -136,8 +136,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--estimator",
         action="store_true",
-        help="also rewrite the names of tf.estimator, in files of which tf_condacc.estimator "
-        "provides all of them",
+        help="also rewrite names of tf.estimator, in files whose names of it are all in "
+        "tf_condacc.estimator",
     )
     processes = len(os.sched_getaffinity(0))
     add(

@@ -28,9 +28,9 @@ class Code(enum.Enum):
     )
     ESTIMATOR = (
         "TC201",
-        "TensorFlow has no tf.estimator since 2.16, and tf_upgrade_v2 does not mention it: use "
-        "--estimator if tf_condacc.estimator is enough, else install tensorflow-estimator and run "
-        f"the program with `{RUNNER}`.",
+        "TensorFlow has had no tf.estimator since 2.16, and tf_upgrade_v2 does not mention it: use "
+        "--estimator if tf_condacc.estimator is enough; otherwise install tensorflow-estimator and "
+        f"run the program with `{RUNNER}`.",
     )
     PRIVATE_MODULE = (
         "TC301",

@@ -11,7 +11,7 @@ from condacc.migrate._names import estimator_lacks
 from condacc.originals import CONTRIB, CONTRIB_RENAMED, CONTRIB_SOURCES
 
 _UNEDITED = f"run the program unedited with `{RUNNER}`"
-_OTHER_ESTIMATOR = f"install the package tensorflow-estimator and run the program by `{RUNNER}`"
+_OTHER_ESTIMATOR = f"install the package tensorflow-estimator and run the program with `{RUNNER}`"
 _SHOWN_NAMES = 3
 
 

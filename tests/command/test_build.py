@@ -211,7 +211,7 @@ def test_without_a_folder_for_scratch_files_it_says_so(monkeypatch, python, sour
 
     monkeypatch.setattr(tempfile, "TemporaryDirectory", fail)
     with pytest.raises(
-        build.BuildError, match="no folder for scratch files .*: name one in TMPDIR"
+        build.BuildError, match="no folder for temporary files .*: name one in TMPDIR"
     ):
         build.compile_library(python, sources, tmp_path / "new", print)
 
@@ -382,7 +382,9 @@ def test_command_builds_into_the_cache_only_if_it_has_to(
 ):
     monkeypatch.setattr(sys, "executable", python)
     assert build.main([]) == 0
-    assert f"There is a library for TensorFlow {tf.__version__}: " in capsys.readouterr().out
+    assert (
+        f"There is already a library for TensorFlow {tf.__version__}: " in capsys.readouterr().out
+    )
     assert build.main(["--force"]) == 0
     built = libraries.paths_in(cache, key())
     assert capsys.readouterr().out == f"Built {built.file}\n"

@@ -194,4 +194,4 @@ def test_what_to_do_about_a_module_that_is_not_of_the_program_names_its_folder(
     from tf_condacc.compat._runner.extent import Extent
 
     text = Extent("/nowhere").how_to_add(name, str(tmp_path / file))
-    assert text == f"run it with --root {os.path.realpath(tmp_path)}, or by -m in that folder"
+    assert text == f"run it with --root {os.path.realpath(tmp_path)}, or with -m in that folder"

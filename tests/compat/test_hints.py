@@ -60,7 +60,7 @@ def test_mixed_tabs_have_a_hint_that_is_tried(hint, tmp_path, last, needs_2to3):
     with pytest.raises(TabError) as raised:
         compile(program.read_bytes(), str(program), "exec")
     text = hint(raised.value)
-    assert f"expand -t 8 {program} > NEW" in text
+    assert f"`expand -t 8 {program}`" in text
     assert ("2to3" in text) is needs_2to3
     expanded = subprocess.run(["expand", "-t", "8", program], capture_output=True, check=True)
     if not needs_2to3:

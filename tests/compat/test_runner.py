@@ -118,7 +118,7 @@ def test_cells_of_contrib_need_keras_2(keras3, keras2):
 
 @needs_keras3
 def test_the_last_line_of_a_failed_program_says_what_to_do(keras3):
-    assert keras3.stderr.splitlines()[-1].endswith("run with --keras2 to have Keras 2")
+    assert keras3.stderr.splitlines()[-1].endswith("run with --keras2 to use Keras 2")
 
 
 @needs_keras3

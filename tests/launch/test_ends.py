@@ -224,8 +224,8 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--workers", "2"], 2, "the command is missing, as in: condacc launch"),
-        (["--workers", "2", "--"], 2, "the command is missing"),
+        (["--workers", "2"], 2, "missing command, as in: condacc launch"),
+        (["--workers", "2", "--"], 2, "missing command"),
         (["--workers", "0", "--", "true"], 2, "--workers: must be at least 1, got 0"),
         (["--ps", "-1", "--workers", "1", "--", "true"], 2, "--ps: must be at least 0, got -1"),
         (["--workers", "1", "--restarts", "-1", "--", "true"], 2, "--restarts: must be at least 0"),

@@ -69,7 +69,7 @@ def test_nothing_is_started_again_after_the_chief_has_finished(launch, tmp_path)
     launched.until("worker 0 has finished")
     (tmp_path / "go").write_text("")
     assert launched.end() == 6
-    told = "worker 1 is lost: status 6. It is not started again: worker 0, the chief, has finished."
+    told = "worker 1 is lost: status 6. It is not restarted: worker 0, the chief, has finished."
     assert told in launched.output
 
 
@@ -111,7 +111,7 @@ def test_a_task_that_waits_for_its_restart_stays_lost_when_the_chief_finishes(la
     launched.until("Restart 2 of 9 follows in 2 s")
     (tmp_path / "done").touch()
     assert launched.end() == 5
-    assert "worker 1 is not started again: worker 0, the chief, has finished." in launched.output
+    assert "worker 1 is not restarted: worker 0, the chief, has finished." in launched.output
 
 
 def test_a_frozen_task_is_reported_once_and_when_it_answers_again(launch):

@@ -131,7 +131,7 @@ def test_the_estimator_is_rewritten_on_request(program):
     ("arguments", "message"),
     [
         ([], "the following arguments are required: PATH"),
-        (["no.py"], "there is no file or folder no.py"),
+        (["no.py"], "no such file or folder: no.py"),
         (["--write", "--check", "."], "not allowed with"),
         (["--json", "--diff", "."], "not allowed with"),
         (["--jobs", "0", "."], "must be at least 1, got 0"),

@@ -133,7 +133,7 @@ QUIET = {
     "a server with the package": TF + "tf.distribute.Server(c)\nimport tf_condacc",
     "a server with a name that is rewritten": TF + "tf.train.Server(c, tf.ConditionalAccumulator)",
     "names of operations": TF + '__all__ = ["ConditionalAccumulator"]\nf("ConditionalAccumulator")',
-    "a session in version 1's behavior": TF
+    "a session in version 1's behaviour": TF
     + "def main():\n    tf.compat.v1.disable_v2_behavior()\n    tf.compat.v1.Session()",
     "the class of a session": TF + "isinstance(x, tf.compat.v1.Session)",
     "a session of a graph": TF + "with tf.Graph().as_default(): tf.compat.v1.Session()",

@@ -1,4 +1,4 @@
-"""Threads, waiting and drivers that the behavior tests share."""
+"""Threads, waiting and drivers that the behaviour tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two implementations of the accumulators that the behavior tests run on.
+"""The two implementations of the accumulators that the behaviour tests run on.
 
 TensorFlow's own classes are the reference implementation. Both offer the same public classes. Their
 raw ops are wrapped here under one set of names, so that a test can call them directly.

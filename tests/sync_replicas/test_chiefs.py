@@ -223,7 +223,7 @@ def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps,
 
 
 def test_two_optimizers_in_one_graph_have_a_gate_each(v1_graph):
-    """Two optimizers of the original share one token queue, and wait for ever at step 4."""
+    """Two optimizers of the original share one token queue, and wait forever at step 4."""
     step = v1.train.get_or_create_global_step()
     variables = [v1.get_variable(name, initializer=[0.0]) for name in "ab"]
     optimizers = [

@@ -60,7 +60,7 @@ def test_workers_that_make_their_own_number_of_runs_and_leave_do_not_stop_the_ot
 
 
 def test_a_worker_of_few_runs_takes_nothing_that_another_needs(place, training):
-    """A fast worker takes the token of a slow one in the original, and both wait for ever."""
+    """A fast worker takes the token of a slow one in the original, and both wait forever."""
     run = training(place, 2, 2)
     run.start()
     run.train_on_thread(1, 8)

@@ -5,7 +5,7 @@ installed TensorFlow lacks: ``tf.contrib``, ``tf.estimator``, and private paths 
 It changes names only. Whether TensorFlow behaves as version 1 or 2 stays as it is.
 
 ``condacc run script.py`` runs a program unedited: it installs the names, turns the
-behavior of version 2 off, and makes ``import tensorflow`` mean ``tf.compat.v1`` in the program.
+behaviour of version 2 off, and makes ``import tensorflow`` mean ``tf.compat.v1`` in the program.
 """
 
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError

@@ -34,7 +34,7 @@ Optimizers = dict[str, type]
 class ReplicaCluster:
     """A cluster that trains a model with one of its optimizers in each round.
 
-    Worker 0, the chief, trains when it is told to. The others go on for ever: they wait for its
+    Worker 0, the chief, trains when it is told to. The others go on forever: they wait for its
     gradients when it stands still.
     """
 

@@ -56,7 +56,7 @@ class ReplicaThreads:
         return {"step": seconds_for(lambda: self._run(self._num_steps)) / self._num_steps}
 
     def _run(self, num_steps: int) -> None:
-        # Without the barrier, a worker may take the token of the other one, and both wait for ever.
+        # Without the barrier, a worker may take the token of the other one, and both wait forever.
         barrier = threading.Barrier(_NUM_WORKERS)
         chief, *workers = self._sessions
 

@@ -35,7 +35,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     - A round has `replicas_to_aggregate` slots. A worker claims a slot, pushes all gradients with
       it, and waits for the next round. So all variables average the same workers, and none twice.
     - The slot of a step that failed, or whose worker died, is free at once. A waiting worker
-      computes another gradient for it.
+      computes another gradient for it. If the first worker had begun to push, some variables
+      average its gradient and others that of its successor; each has one gradient of each slot.
     - The chief takes a round when it is complete. Parameters do not change before.
     - If a round takes too long, the chief and the workers log who is missing.
 

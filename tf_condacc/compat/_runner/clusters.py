@@ -31,7 +31,7 @@ def share_variables() -> None:
 
     They set no device then. TensorFlow 1.15 has operations without a device in the first task of
     the first job by name, which all workers share. TensorFlow 2 has them in the task of each
-    session, where a worker waits for ever until its chief has initialized them.
+    session, where a worker waits forever until its chief has initialized them.
     """
     original = v1.train.replica_device_setter
     signature = inspect.signature(original)

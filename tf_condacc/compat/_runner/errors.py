@@ -139,7 +139,10 @@ def _of_tabs(error: TabError) -> str:
     The effect of the command is tried: if the result is not Python 3 either, 2to3 is needed too.
     """
     path = error.filename or ""
-    text = f"Python 3 does not mix tabs and spaces: expand -t 8 {path} > NEW, which replaces it"
+    text = (
+        "Python 3 does not allow mixed tabs and spaces: replace the file with the output of "
+        f"`expand -t 8 {path}`"
+    )
     try:
         with open(path, "rb") as file:
             compile(file.read().expandtabs(8), path, "exec", dont_inherit=True)
@@ -153,7 +156,7 @@ def _instead_of_keras3() -> str:
         return "use tf.keras, which is Keras 2, and not the package keras"
     if not has_module("tf_keras"):
         return f"install Keras 2: {install_tf_keras()}"
-    return "run with --keras2 to have Keras 2"
+    return "run with --keras2 to use Keras 2"
 
 
 def _of_name(module: str, name: str) -> str:

@@ -72,7 +72,7 @@ class Extent:
         root = os.path.dirname(os.path.realpath(path))
         for _ in range(name.count(".") + (os.path.basename(path) == "__init__.py")):
             root = os.path.dirname(root)
-        return f"run it with --root {root}, or by -m in that folder"
+        return f"run it with --root {root}, or with -m in that folder"
 
 
 def _is_installed(path: str, folder: str | None = None) -> bool:

@@ -146,11 +146,11 @@ def _provided(why_keras: str) -> Iterator[str]:
     """
     yield f"tensorflow is tf.compat.v1 of TensorFlow {tf.__version__}, with v2 behavior off"
     yield "accumulators, SyncReplicasOptimizer, DropStaleGradientOptimizer, TowerOptimizer and " + (
-        "replicate_model_fn are tf_condacc's"
+        "replicate_model_fn are those of tf_condacc"
     )
     slim = _version("tf-slim")
     yield (
-        f"tf.contrib.slim, layers and the like are tf-slim {slim}"
+        f"tf.contrib.slim, layers and the like are those of tf-slim {slim}"
         if slim
         else "tf.contrib.slim, layers and the like are missing: pip install tf-slim"
     )
