@@ -144,7 +144,7 @@ def _provided(why_keras: str) -> Iterator[str]:
     Args:
         why_keras: Why the program has this version of Keras.
     """
-    yield f"tensorflow is tf.compat.v1 of TensorFlow {tf.__version__}, with v2 behavior off"
+    yield f"tensorflow is tf.compat.v1 of TensorFlow {tf.__version__}, with v2 behaviour off"
     yield "accumulators, SyncReplicasOptimizer, DropStaleGradientOptimizer, TowerOptimizer and " + (
         "replicate_model_fn are those of tf_condacc"
     )
