@@ -30,7 +30,7 @@ def positive(text):
 def file(text):
     """Returns the value of an option, a file in a folder that exists."""
     if not Path(text).parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {Path(text).parent}")
+        raise argparse.ArgumentTypeError(f"no such folder: {Path(text).parent}")
     return Path(text)
 
 

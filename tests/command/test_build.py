@@ -158,7 +158,7 @@ def test_the_current_folder_does_not_matter(monkeypatch, python, sources, tmp_pa
 
 def test_a_missing_compiler_is_one_sentence(monkeypatch, sources, tmp_path):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(build.BuildError, match=r"^there is no C\+\+ compiler no-such-compiler: "):
+    with pytest.raises(build.BuildError, match=r"^C\+\+ compiler not found: no-such-compiler; "):
         build.compile_library(sys.executable, sources, tmp_path)
 
 

@@ -129,7 +129,10 @@ def test_options_may_be_repeated(tmp_path, capsys):
     assert parsed.roots == (os.path.realpath(tmp_path), os.path.realpath(tmp_path / "other"))
     assert (parsed.also, parsed.excluded, parsed.quiet) == (("a", "b"), ("c",), True)
     assert parsed.arguments == ["--root", "nowhere"]
-    for wrong, message in ((["--also"], "expected one argument"), (["--root", "x"], "no folder x")):
+    for wrong, message in (
+        (["--also"], "expected one argument"),
+        (["--root", "x"], "no such folder: x"),
+    ):
         with pytest.raises(SystemExit, match="2"):
             parse(wrong)
         assert message in capsys.readouterr().err

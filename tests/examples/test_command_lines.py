@@ -20,7 +20,7 @@ _long = pytest.mark.long
     [
         ("digits", ["--steps", "0"], "argument --steps: expected at least 1, got 0"),
         ("digits", ["--backend", "torch"], "argument --backend: invalid choice: 'torch'"),
-        ("async_digits", ["--output", "no/such/picture.png"], "there is no folder no/such"),
+        ("async_digits", ["--output", "no/such/picture.png"], "no such folder: no/such"),
         ("word_vectors", ["--workers", "0"], "argument --workers: expected at least 1, got 0"),
         ("towers", ["--towers", "3"], "3 towers cannot share a batch of 64 equally"),
         ("towers", ["--towers", "7", "--batch-size", "70"], "7 towers cannot share a batch of 360"),
