@@ -5,6 +5,7 @@ An unpacked source distribution stands for the clone: it contains what building 
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,40 @@ def test_without_tensorflow_the_source_distribution_says_what_to_install(
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith(f"tf_condacc: there is no TensorFlow in {python}: install it there")
     assert "pip install 'tensorflow==2." in last
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        "VIRTUAL_ENV={}",
+        "CONDA_PREFIX={}",
+        "VIRTUAL_ENV={} sh -c 'VIRTUAL_ENV=. $0 \"$@\"; exit'",
+        "",
+    ],
+    ids=["virtual environment", "conda", "uv", "none"],
+)
+def test_a_tool_that_isolates_the_build_builds_for_the_activated_environment(
+    environment: str, clone: Path, packages: Path, tmp_path: Path
+):
+    venv.create(tmp_path / "venv", with_pip=False)  # The environment of the build.
+    (tmp_path / "modules").mkdir()
+    for pattern in ("setuptools*", "_distutils_hack"):
+        for found in Path(sysconfig.get_path("purelib")).glob(pattern):
+            (tmp_path / "modules" / found.name).symlink_to(found)
+    hook = (
+        f"from setuptools import build_meta as b; b.prepare_metadata_for_build_wheel('{tmp_path}')"
+    )
+    unset = "env -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDACC_PYTHON"
+    python = installed.python_of(tmp_path / "venv")
+    command = f"{unset} {environment.format(packages.parents[2])} {python} -c {shlex.quote(hook)}"
+    result = run("/bin/sh", "-c", command, cwd=clone, PYTHONPATH=str(tmp_path / "modules"))
+    if environment:
+        (metadata,) = tmp_path.glob("*.dist-info/METADATA")
+        requirement = f"Requires-Dist: tensorflow=={libraries.key_of(tf.__version__)}.*\n"
+        assert requirement in metadata.read_text(encoding="utf-8"), result.stderr
+    else:
+        last = result.stderr.strip().splitlines()[-1]
+        assert last.startswith(f"tf_condacc: there is no TensorFlow in {python}: activate the ")
 
 
 def test_wheel_is_for_any_python_3_on_this_platform(packages: Path):
