@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.programs import PROGRAM, ROOT, programs_of
 from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 _NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas")
@@ -31,10 +31,6 @@ for number, block in enumerate(json.load(sys.stdin)):
 """
 
 
-def _blocks(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-
-
 def _expected(block: str) -> list[str]:
     """Returns the comments after calls of `print`."""
     return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
@@ -48,7 +44,7 @@ def _expected(block: str) -> list[str]:
     ],
 )
 def test_code_prints_what_its_comments_say(page):
-    blocks = _blocks(ROOT / page)
+    blocks = programs_of(page)
     assert blocks
     run = subprocess.run(
         [*forked_python(), "-c", _RUN_BLOCKS],
@@ -77,8 +73,7 @@ def _run_commands(page: str, after: str, folder: Path) -> str:
         folder: An empty folder. The program is `train.py` in it.
     """
     text = (ROOT / "docs" / "guides" / f"{page}.md").read_text(encoding="utf-8")
-    programs = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
-    (source,) = [each for each in programs if after in each[1]]
+    (source,) = [each for each in PROGRAM.finditer(text) if after in each[1]]
     commands = re.search(r"^```\n(.*?)^```", text[source.end() :], re.DOTALL | re.MULTILINE)
     (folder / "train.py").write_text(source[1])
     # The command does not use TensorFlow, and it starts `python` as its tasks.
