@@ -9,6 +9,7 @@ PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
 BAZEL := .tools/bazelisk
 RELEASE := .tools/release/ready
 DOCS := .tools/docs/ready
+TYPES := .tools/types/ready
 # Three processes keep two cores busy, because tests of clusters and programs wait. Files are
 # started in the order of their folders, and the last ones are short. By default pytest-xdist starts
 # the files with the fewest tests last, which are the longest here. Without the last option, pytest
@@ -115,12 +116,21 @@ test-versions: $(RELEASE)
 test-compilers: configure
 	$(PYTHON) release/compilers.py
 
-lint: configure
+# mypy and pyright as users have them, with stubs of TensorFlow, in an environment of their own.
+$(TYPES): tests/docs/type_checks/requirements.txt tests/docs/type_checks/package.json | configure
+	$(PYTHON) -m venv --clear .tools/types
+	.tools/types/bin/pip install --quiet --disable-pip-version-check -r $<
+	cp tests/docs/type_checks/package.json .tools/types
+	npm install --loglevel=error --no-fund --no-audit --prefix .tools/types
+	touch $@
+
+lint: configure $(TYPES)
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy --no-namespace-packages $(EMULATED_MYPY)
 	$(PYTHON) -m mypy --no-namespace-packages $(PLANTED)
+	$(PYTHON) -m tests.docs.type_checks.check
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet
 

@@ -34,7 +34,7 @@ nest: Any = tf.__internal__.nest
 STANDARD_PS_OPS: Sequence[str] = device_setter.STANDARD_PS_OPS
 
 # The class of the graphs of functions, and of version 2 branches and loops.
-_FuncGraph: Any = getattr(getattr(tf, "__internal__", None), "FuncGraph", ())
+_FuncGraph: Any = getattr(tf.__internal__, "FuncGraph", ())
 
 
 class RestoreWatch:

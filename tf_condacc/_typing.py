@@ -1,7 +1,8 @@
 """Types of arguments that TensorFlow accepts in many forms.
 
-TensorFlow has no type stubs, so a type checker takes its classes for ``Any``, and a union with one
-of them accepts every argument. The protocols below take the place of these classes in unions.
+TensorFlow comes without types. Type checkers that have no stubs take its classes for ``Any``, and a
+union with one of them accepts every argument. The protocols below take the place of these classes
+in unions. They have only members that the stubs types-tensorflow declare, too.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ class Array(Protocol):
 class VariableLike(Array, Protocol):
     """A variable of TensorFlow or of Keras."""
 
-    def assign(self, value: Any) -> Any:
-        """Sets the value."""
+    @property
+    def name(self) -> Any:
+        """The name."""
 
 
 class DType(Protocol):

@@ -47,6 +47,13 @@ def test_bad_arguments_are_named():
     assert model.name in message and "'apply', 'carry' or 'drop', got 'keep'" in message
 
 
+def test_a_keras_whose_models_do_not_say_by_what_a_loss_is_divided_is_refused():
+    model = compiled()
+    del model._compile_loss
+    message = refused(RuntimeError, model, 2)
+    assert f"does not know Keras {keras.__version__}" in message and "'_compile_loss'" in message
+
+
 def test_an_optimizer_that_accumulates_by_itself_is_refused():
     twice = keras.optimizers.SGD(gradient_accumulation_steps=3)
     for optimizer in (twice, keras.optimizers.LossScaleOptimizer(twice)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeVar
 
 import tensorflow as tf
 
@@ -29,8 +29,12 @@ from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
 
-# AutoGraph need not convert this module: its conditions are Python values.
-_not_converted = tf.autograph.experimental.do_not_convert
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _not_converted(method: _Method) -> _Method:
+    """Keeps AutoGraph from converting a method, whose conditions are Python values."""
+    return tf.autograph.experimental.do_not_convert(method)
 
 
 class GradientAccumulator(Trackable):

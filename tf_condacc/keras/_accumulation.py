@@ -88,7 +88,8 @@ def accumulate_gradients(
             cases the model is unchanged. ``compile`` and ``fit`` raise it for what is compiled
             afterwards, and ``fit`` for activity regularizers before Keras 3.14, with a mask, or
             with sums of sample weights.
-        RuntimeError: Keras does not run on TensorFlow, or is Keras 2.
+        RuntimeError: Keras does not run on TensorFlow, is Keras 2, or is so new that its models do
+            not say by what they divide a loss.
     """
     if versions.brings_keras2():
         raise RuntimeError(
@@ -105,6 +106,12 @@ def accumulate_gradients(
         raise TypeError(
             "accumulate_gradients() expects a model of Keras 3, got "
             f"{type(model).__module__}.{type(model).__name__}."
+        )
+    if not hasattr(model, "_compile_loss"):
+        raise RuntimeError(
+            f"accumulate_gradients() does not know Keras {keras.__version__}: its models have no "
+            "attribute '_compile_loss', whose calls tell by what a loss is divided, so the "
+            "micro-batches cannot be weighted. Use an older Keras."
         )
     accumulation = Accumulation(model, num_micro_batches, remainder, skip_non_finite)
     if previous := vars(model).get(_ATTRIBUTE):
@@ -239,7 +246,7 @@ class Accumulation:
         self._check_optimizer(optimizer)
         self._replacements.replace_method(optimizer, "apply", self._apply)
         self._watch_restores(optimizer)
-        if (loss := getattr(self._model, "_compile_loss", None)) is not None:
+        if (loss := self._model._compile_loss) is not None:
             self._replacements.replace_method(loss, "call", self._call_loss)
         with self._intercepting(_weights.num_samples_of(data)):
             return train_step(data)
