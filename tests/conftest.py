@@ -36,6 +36,7 @@ if not versions.brings_keras2():
 
 from tests.processes import isolated  # noqa: E402
 from tests.processes.forked_python import fork_server  # noqa: E402
+from tests.support.ports import free_ports  # noqa: E402
 
 DEFAULT_TIMEOUT_SECS = 120
 NUM_SLOWEST = 10
@@ -56,6 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--device") == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    try:
+        free_ports(1)
+    except OSError as error:
+        raise pytest.UsageError(f"Many tests start servers, but {error}.") from None
     config.pluginmanager.register(isolated.plugin(config))
     server = contextlib.ExitStack()
     server.enter_context(fork_server())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import json
 import random
 import re
@@ -59,7 +59,7 @@ def local_cluster(
 
     Raises:
         ValueError: There are not as many ports as tasks, or a port is twice among them.
-        OSError: Something listens on one of `ports` already.
+        OSError: Something listens on one of `ports` already, or no server can listen at all.
     """
     jobs = [("ps", index) for index in range(num_ps)]
     jobs += [("worker", index) for index in range(num_workers)]
@@ -89,11 +89,19 @@ def free_ports(count: int) -> list[int]:
 
     They lie below those that the system gives to outgoing connections, so that they are still free
     when a server that takes its time listens on them.
+
+    Raises:
+        OSError: No server can listen on ``localhost``, for example because it has no address.
     """
     ports: set[int] = set()
     while len(ports) < count:
         port = random.SystemRandom().randrange(10_000, 32_768)
-        with contextlib.suppress(OSError), socket.create_server(("localhost", port)):
+        try:
+            socket.create_server(("localhost", port)).close()
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise OSError(f"no server can listen on localhost: {error}") from error
+        else:
             ports.add(port)
     return list(ports)
 

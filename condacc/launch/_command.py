@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         cluster = local_cluster(options.ps, options.workers, options.ports, options.jobs)
     except (OSError, ValueError) as error:
-        parser.error(f"argument --ports: {error}")
+        parser.error(f"argument --ports: {error}" if options.ports else str(error))
     try:
         filled(command, cluster, cluster[0])
     except ValueError as error:

@@ -88,6 +88,16 @@ def test_a_port_that_is_taken_is_an_error(launch):
     assert f"argument --ports: port {port}: " in launched.output
 
 
+def test_without_an_address_of_localhost_it_says_so(monkeypatch, capsys):
+    def fail(address: tuple[str, int]) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "create_server", fail)
+    with pytest.raises(SystemExit, match="2"):
+        main(["--workers", "1", "true"])
+    assert "error: no server can listen on localhost: [Errno -2] Name" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
