@@ -25,6 +25,8 @@ WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-d
 # The key that names the libraries for this Python's TensorFlow; see condacc/libraries.py.
 KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
 PRODUCTS := _condacc_ops.so _build_info.json
+PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
+  print(libraries.digest_of(Path()))
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
   wheels test-versions test-compilers docs pictures lint format clean test-planted \
@@ -35,13 +37,17 @@ PRODUCTS := _condacc_ops.so _build_info.json
 configure:
 	@./configure.sh
 
-# A product is replaced by a rename, never written over: a running process may have it mapped.
+# The description of the library says from which sources it was built. A product is replaced by a
+# rename, never written over: a running process may have it mapped.
 build: configure
 	@$(BAZEL) build //:plugin
-	@key=$(KEY); \
+	@key=$(KEY); digest=$$($(PYTHON) -c '$(PRINT_DIGEST)'); mkdir -p build/plugin; \
+	cp -f bazel-bin/_condacc_ops.so build/plugin; \
+	sed "1s/{/{\n  \"sources\": \"$$digest\",/" bazel-bin/_build_info.json \
+	  >build/plugin/_build_info.json; \
 	for file in $(PRODUCTS); do \
 	  to=tf_condacc/$${file%.*}-$$key.$${file##*.}; \
-	  cmp -s bazel-bin/$$file $$to || { install -m 644 bazel-bin/$$file $$to.new && \
+	  cmp -s build/plugin/$$file $$to || { install -m 644 build/plugin/$$file $$to.new && \
 	    mv -f $$to.new $$to; }; \
 	done
 

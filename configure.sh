@@ -48,8 +48,9 @@ up_to_date() {
 make_venv() {
   local stamp=.venv/requirements.sha256 sums
   have python3 || die "python3 not found; install it (Debian: apt-get install python3 python3-venv)"
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-    die "python3 is $(python3 -V 2>&1); Python 3.10 or newer is needed"
+  python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' ||
+    die "python3 is $(python3 -V 2>&1); Python 3.10 to 3.13 is needed, or another Python that has" \
+        "TensorFlow in CONDACC_PYTHON"
   python3 -c 'import ensurepip, venv' 2>/dev/null ||
     die "python3 has no venv module; install it (Debian: apt-get install python3-venv)"
   sums=$(sha256sum requirements.txt requirements-dev.txt)

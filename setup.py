@@ -1,9 +1,9 @@
 """Builds the native library and puts it into the wheel.
 
-The library is compiled for an installed TensorFlow, and the package then requires its release. It
-is that of the Python that CONDACC_PYTHON names, or else of the Python that runs this, also where
-pip isolates the build. Other tools create an environment for the build alone; the TensorFlow is
-then that of the environment that the user has activated.
+The library is compiled for an installed TensorFlow, and the package then requires its release. This
+TensorFlow is looked for in the Python that CONDACC_PYTHON names. Without this variable, it is that
+of the Python that runs this program, also where pip isolates the build. Other tools create an
+environment for the build alone; then it is that of the environment that the user has activated.
 
 CONDACC_LIBRARIES names a folder with libraries that are built already. The package then holds
 these, and requires a TensorFlow between the oldest and the newest of their releases.
@@ -36,21 +36,30 @@ def _python() -> str:
     """Returns the Python to build for."""
     if "CONDACC_PYTHON" in os.environ:
         return os.environ["CONDACC_PYTHON"]
-    # pip isolates a build without creating an environment.
-    others = [] if importlib.util.find_spec("pip") else _activated_pythons()
+    others = [] if _is_built_by_pip() else _activated_pythons()
     return next(
         (each for each in (sys.executable, *others) if _tensorflow_of(each)), sys.executable
     )
 
 
+def _is_built_by_pip() -> bool:
+    """Returns whether this is the Python of the user's environment, and not one of the build's.
+
+    pip isolates a build by a folder of modules, and runs the Python that runs pip itself.
+    """
+    is_isolated_by_pip = "pip-build-env-" in os.environ.get("PYTHONPATH", "")
+    return is_isolated_by_pip or importlib.util.find_spec("pip") is not None
+
+
 def _activated_pythons() -> list[str]:
     """Returns the Pythons of the environments that the user has activated.
 
-    uv names the environment of the build in VIRTUAL_ENV, and knows the former value itself.
+    uv sets VIRTUAL_ENV to the environment of the build. Its own process, which is the parent of
+    this one, still has the user's.
     """
-    ours = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    theirs = re.findall(r"(?:^|\0)VIRTUAL_ENV=([^\0]*)", _of_parent("environ"))
-    pythons = (Path(folder, "bin", "python") for folder in (*ours, *theirs) if folder)
+    folders = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    folders += re.findall(r"(?:^|\0)VIRTUAL_ENV=([^\0]*)", _of_parent("environ"))
+    pythons = (Path(folder, "bin", "python") for folder in folders if folder)
     return [str(python) for python in pythons if python.exists()]
 
 
@@ -85,6 +94,8 @@ def _requirement() -> str:
         name, version = found
         return libraries.requirement_of(name, libraries.key_of(version))
     if _MAKES_A_WHEEL & set(sys.argv):
+        if sys.platform != "linux":
+            raise SystemExit(f"tf_condacc: there is no version for {sys.platform}, only for Linux.")
         # Otherwise pip would fetch a TensorFlow before the build can say that there is none.
         raise SystemExit(f"tf_condacc: there is no TensorFlow in {PYTHON}: {_advice()}.")
     return f"tensorflow>={libraries.SUPPORTED[0]},<{_above(libraries.SUPPORTED[-1])}"
@@ -98,7 +109,7 @@ def _advice() -> str:
             f"use `pipx install --preinstall '{newest}' --preinstall 'setuptools>=77' "
             "--pip-args=--no-build-isolation`"
         )
-    if importlib.util.find_spec("pip") is None and "CONDACC_PYTHON" not in os.environ:
+    if not _is_built_by_pip() and "CONDACC_PYTHON" not in os.environ:
         return (
             "activate the environment that has it, name the Python that has it in CONDACC_PYTHON, "
             "or build without isolation, for example with `uv pip install --no-build-isolation`"

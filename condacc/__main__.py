@@ -15,7 +15,7 @@ _SUBCOMMANDS = {
     "run": ("condacc.run", "run a program for TensorFlow 1, unedited"),
     "launch": ("condacc.launch._command", "start the tasks of a cluster on this machine"),
     "migrate": ("condacc.migrate._command", "rewrite programs for TensorFlow 1"),
-    "build": ("condacc.build", "compile the native library for another TensorFlow"),
+    "build": ("condacc.build", "compile the native library for the installed TensorFlow"),
     "info": ("condacc.info", "print the versions that a bug report needs"),
 }
 _NO_COMMAND = 2  # The exit status of argparse for a wrong command line.

@@ -5,9 +5,9 @@ library is therefore kept under a *key*: "2.21" for TensorFlow 2.21.0 and its pa
 version for a pre-release. The libraries of a wheel or a build in the source tree lie in the package
 `tf_condacc`, and those of ``condacc build`` in a cache of the user.
 
-Who has installed the package from a clone often runs Python in the clone, where Python imports the
-package of the source tree. If that has no library, it takes one that was built from the same
-sources: that of the installed package, or of the cache.
+After an installation from a clone, users often run Python in the clone, where it imports the
+package of the source tree. That package takes a library which was built from its sources: its own,
+or else that of the cache or of the installed package.
 
 TensorFlow is not imported here.
 """
@@ -131,23 +131,25 @@ def cache_folder() -> Path:
 def find(tensorflow: str) -> Library | None:
     """Returns the library for a version of TensorFlow, or None if there is none.
 
-    One that the user has built comes before that of an installed package, which may not fit the
-    machine. The source tree's own library comes before all others. A library that lies outside of
-    the package counts only if it was built from the sources of this package.
+    For an installed package, that is one that the user has built from its sources, or else the
+    package's own, which may not fit the machine. For a source tree, it is one that was built from
+    its sources, wherever it lies. If there is none, it is the tree's own, although the sources have
+    been edited since (see `is_outdated`).
     """
-    package = package_folder()
-    folders = _caches()
-    if is_source_tree(package):
-        folders = [package, *folders, *_installed_folders()]
-    else:
-        folders = [*folders, package]
-    for folder in folders:
-        library = paths_in(folder, key_of(tensorflow))
-        with contextlib.suppress(PermissionError):  # It may be another user's home directory.
-            if library.file.exists() and library.info_file.exists():
-                if folder == package or _is_of_this_package(library):
-                    return library
-    return None
+    package, key = package_folder(), key_of(tensorflow)
+    is_tree = is_source_tree(package)
+    others = [*_caches(), *(_installed_folders() if is_tree else [])]
+    candidates = [paths_in(folder, key) for folder in ([package, *others] if is_tree else others)]
+    own = paths_in(package, key)
+    current = (each for each in candidates if _exists(each) and is_current(each))
+    return next(current, own if _exists(own) else None)
+
+
+def _exists(library: Library) -> bool:
+    try:
+        return library.file.exists() and library.info_file.exists()
+    except PermissionError:  # It may lie in another user's home directory.
+        return False
 
 
 def _caches() -> list[Path]:
@@ -172,8 +174,13 @@ def _installed_folders() -> list[Path]:
     ]
 
 
-def _is_of_this_package(library: Library) -> bool:
-    """Returns whether a library was built from the sources of this package."""
+def is_outdated(library: Library) -> bool:
+    """Returns whether a library lies in a source tree and was built from other sources."""
+    return is_source_tree(library.file.parent) and not is_current(library)
+
+
+def is_current(library: Library) -> bool:
+    """Returns whether a library was built from the present sources of this package."""
     with contextlib.suppress(NoSourcesError, OSError, ValueError):
         return library.info().get("sources") == digest_of(sources_folder())
     return False

@@ -23,8 +23,9 @@ Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in all
 not installed, "import tensorflow" means tf.compat.v1, the behaviour of version 2 is off, and
 tf.contrib, tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if
 they are installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator
-(tf.estimator) and tf-keras (Keras 2: tf.layers, tf.nn.rnn_cell and tf.keras). Keras 2 is taken
-unless the program imports the package keras. Installed packages import TensorFlow as usual.
+(tf.estimator) and tf-keras (Keras 2: tf.layers, tf.nn.rnn_cell and tf.keras). A program that
+imports the package keras gets Keras 3 instead, unless --keras2 or the environment variable
+TF_USE_LEGACY_KERAS says otherwise. Installed packages import TensorFlow as usual.
 """
 _EPILOG = """\
 examples:
@@ -72,7 +73,7 @@ def parse(arguments: Sequence[str]) -> Options:
     else:
         script, rest = program[0], program[1:]
         if not os.path.isfile(script):
-            parser.error(f"no such file: {script}")
+            parser.error(f"no such file: {script} (options of the program follow its file)")
     return Options(
         options.keras,
         options.quiet,
@@ -120,7 +121,7 @@ def _selected(options: Options, is_installed: bool) -> tuple[int, str]:
         return 3, f"there is no Keras 2: {versions.install_tf_keras()}"
     program = options.script or options.module or ""
     if importer := importer_of_keras(program, options.script is None, options.roots):
-        return 3, f"the program imports keras in {importer}; --keras2 takes Keras 2"
+        return 3, f"{os.path.relpath(importer)} imports keras; --keras2 takes Keras 2"
     return 2, "it is installed; --keras3 takes Keras 3"
 
 
@@ -135,13 +136,13 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     keras = parser.add_mutually_exclusive_group()
-    for version, text in ((2, "of Keras 2 (package tf-keras)"), (3, "of Keras 3, as TensorFlow 2")):
+    helps = {
+        2: "take tf.keras, tf.layers and tf.nn.rnn_cell from the package tf-keras",
+        3: "take tf.keras from the package keras, which has no tf.layers",
+    }
+    for version, text in helps.items():
         keras.add_argument(
-            f"--keras{version}",
-            action="store_const",
-            const=version,
-            dest="keras",
-            help=f"make tf.layers, tf.nn.rnn_cell and tf.keras those {text}",
+            f"--keras{version}", action="store_const", const=version, dest="keras", help=text
         )
     parser.add_argument(
         "--quiet", action="store_true", help="do not print what is provided when the program starts"

@@ -1,10 +1,13 @@
 """The versions that the native library of this package was built with."""
 
+import logging
 from typing import Any
 
 import tensorflow as tf
 
 from condacc import libraries
+
+_LOG = logging.getLogger("tf_condacc")
 
 
 def build_info() -> dict[str, Any]:
@@ -13,7 +16,7 @@ def build_info() -> dict[str, Any]:
     Returns:
         A dictionary with the keys `tensorflow` (its version), `compiler` (name and version), `cuda`
         (version of the toolkit; None for a build without CUDA), `cuda_archs` (a list of GPU
-        architectures) and `version` (that of tf_condacc).
+        architectures), `version` (that of tf_condacc) and `sources` (a digest of the C++ sources).
 
     Raises:
         ImportError: There is no native library for the installed TensorFlow.
@@ -30,4 +33,10 @@ def native_library() -> libraries.Library:
     library = libraries.find(tf.__version__)
     if library is None:
         raise ImportError(libraries.why_none(tf.__version__))
+    if libraries.is_outdated(library):
+        _LOG.warning(
+            "%s was built from other sources than those of the source tree. Build it again with "
+            "`make build`, or with `python -m condacc build --force`.",
+            library.file,
+        )
     return library

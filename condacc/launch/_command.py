@@ -78,7 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--ps", type=_integer(0), default=1, help="number of parameter servers (default: 1)")
-    add("--workers", type=_integer(1), required=True, help="number of workers; 0 is the chief")
+    add(
+        "--workers",
+        type=_integer(1),
+        required=True,
+        help="number of workers, of which worker 0 is the chief",
+    )
     ports_help = (
         "ports of the parameter servers, then of the workers, as in 2222,2230-2233 (default: free "
         "ports)"

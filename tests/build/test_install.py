@@ -158,38 +158,44 @@ def test_without_tensorflow_the_source_distribution_says_what_to_install(
     assert "pip install 'tensorflow==2." in last
 
 
+# The shell's `exit` keeps it from replacing itself by Python: it stands for uv, the parent process.
+UV = "VIRTUAL_ENV={} sh -c 'VIRTUAL_ENV=. $0 \"$@\"; exit'"
+
+
 @pytest.mark.parametrize(
-    "environment",
+    ("environment", "modules", "error"),
     [
-        "VIRTUAL_ENV={}",
-        "CONDA_PREFIX={}",
-        "VIRTUAL_ENV={} sh -c 'VIRTUAL_ENV=. $0 \"$@\"; exit'",
-        "",
+        ("VIRTUAL_ENV={}", "modules", ""),
+        ("CONDA_PREFIX={}", "modules", ""),
+        (UV, "modules", ""),
+        ("", "modules", "activate the environment that has it"),
+        ("VIRTUAL_ENV={}", "pip-build-env-x", "install it there first, with `pip install"),
     ],
-    ids=["virtual environment", "conda", "uv", "none"],
+    ids=["virtual environment", "conda", "uv", "none", "pip"],
 )
 def test_a_tool_that_isolates_the_build_builds_for_the_activated_environment(
-    environment: str, clone: Path, packages: Path, tmp_path: Path
+    environment: str, modules: str, error: str, clone: Path, packages: Path, tmp_path: Path
 ):
     venv.create(tmp_path / "venv", with_pip=False)  # The environment of the build.
-    (tmp_path / "modules").mkdir()
+    folder = tmp_path / modules
+    folder.mkdir()
     for pattern in ("setuptools*", "_distutils_hack"):
         for found in Path(sysconfig.get_path("purelib")).glob(pattern):
-            (tmp_path / "modules" / found.name).symlink_to(found)
+            (folder / found.name).symlink_to(found)
     hook = (
         f"from setuptools import build_meta as b; b.prepare_metadata_for_build_wheel('{tmp_path}')"
     )
     unset = "env -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDACC_PYTHON"
     python = installed.python_of(tmp_path / "venv")
     command = f"{unset} {environment.format(packages.parents[2])} {python} -c {shlex.quote(hook)}"
-    result = run("/bin/sh", "-c", command, cwd=clone, PYTHONPATH=str(tmp_path / "modules"))
-    if environment:
-        (metadata,) = tmp_path.glob("*.dist-info/METADATA")
-        requirement = f"Requires-Dist: tensorflow=={libraries.key_of(tf.__version__)}.*\n"
-        assert requirement in metadata.read_text(encoding="utf-8"), result.stderr
-    else:
+    result = run("/bin/sh", "-c", command, cwd=clone, PYTHONPATH=str(folder))
+    if error:
         last = result.stderr.strip().splitlines()[-1]
-        assert last.startswith(f"tf_condacc: there is no TensorFlow in {python}: activate the ")
+        assert last.startswith(f"tf_condacc: there is no TensorFlow in {python}: {error}")
+        return
+    (described,) = tmp_path.glob("*.dist-info/METADATA")
+    requirement = f"Requires-Dist: tensorflow=={libraries.key_of(tf.__version__)}.*\n"
+    assert requirement in described.read_text(encoding="utf-8"), result.stderr
 
 
 def test_wheel_is_for_any_python_3_on_this_platform(packages: Path):

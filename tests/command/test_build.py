@@ -358,6 +358,30 @@ def test_a_library_of_other_sources_is_passed_over(cache, description):
     assert found is not None and found != library
 
 
+@pytest.mark.parametrize("is_own_current", [True, False])
+def test_a_source_tree_takes_a_library_of_its_sources_wherever_it_lies(
+    monkeypatch, tmp_path, sources, is_own_current
+):
+    digest = libraries.digest_of(sources)
+    folders = [tmp_path / name for name in ("tree", "cache", "installed")]
+    found = [libraries.paths_in(folder, key()) for folder in folders]
+    digests = (digest if is_own_current else "older", "another", digest)
+    for library, built_from in zip(found, digests, strict=True):
+        library.file.parent.mkdir()
+        library.file.touch()
+        library.info_file.write_text(json.dumps({"sources": built_from}))
+    tree, cache, installed = folders
+    monkeypatch.setattr(libraries, "package_folder", lambda: tree)
+    monkeypatch.setattr(libraries, "is_source_tree", lambda package: package == tree)
+    monkeypatch.setattr(libraries, "sources_folder", lambda: sources)
+    monkeypatch.setattr(libraries, "cache_folder", lambda: cache)
+    monkeypatch.setattr(libraries, "_installed_folders", lambda: [installed])
+    assert libraries.find(tf.__version__) == found[0 if is_own_current else 2]
+    found[2].file.unlink()
+    assert libraries.find(tf.__version__) == found[0]  # If need be, the outdated one.
+    assert libraries.is_outdated(found[0]) == (not is_own_current)
+
+
 def test_every_source_counts_for_the_digest(sources):
     digests = {libraries.digest_of(sources)}
     for name in ("number.h", "room/number.cc", "options.bzl"):

@@ -110,8 +110,8 @@ def test_a_missing_package_is_an_error_that_names_it(monkeypatch, capsys, module
         ([], "import tensorflow", None, 2, "it is installed; --keras3 takes Keras 3"),
         (["--keras2"], "import keras", "0", 2, "--keras2 asks for it"),
         (["--keras3"], "import tensorflow", "1", 3, "--keras3 asks for it"),
-        ([], "from keras.layers import Dense", None, 3, "the program imports keras in __main__; "),
-        ([], "import layers", None, 3, "the program imports keras in layers; --keras2 takes"),
+        ([], "from keras.layers import Dense", None, 3, "train.py imports keras; --keras2 takes"),
+        ([], "import layers", None, 3, "layers.py imports keras; --keras2 takes Keras 2"),
         ([], "import keras", "1", 2, "TF_USE_LEGACY_KERAS is 1"),
         ([], "import tensorflow", "0", 3, "TF_USE_LEGACY_KERAS is 0"),
     ],
@@ -123,6 +123,7 @@ def test_keras_2_is_taken_unless_the_program_imports_keras(
     file = tmp_path / "train.py"
     file.write_text(program)
     (tmp_path / "layers.py").write_text("def dense():\n    from keras import layers\n")
+    monkeypatch.chdir(tmp_path)
     assert select_keras(parse([*options, str(file)])).startswith(why)
     assert uses_keras2() == (expected == 2)
 
@@ -135,29 +136,51 @@ def test_without_tf_keras_it_is_keras_3_and_the_reason_says_what_to_install(monk
     assert not uses_keras2()
 
 
+@pytest.mark.parametrize("init", [True, False], ids=["package", "namespace"])
 @pytest.mark.parametrize(
     ("program", "files", "importer"),
     [
-        ("pkg", {"__main__": "from . import a", "a": "import keras"}, "pkg.a"),
-        ("pkg.a", {"a": "try:\n  import keras.layers\nexcept ImportError: pass"}, "pkg.a"),
+        ("pkg", {"__main__": "from . import a", "a": "import keras"}, "a"),
+        ("pkg.a", {"a": "try:\n  import keras.layers\nexcept ImportError: pass"}, "a"),
+        ("pkg.a", {"a": "from pkg.b import c", "b": "from .d import e", "d": "import keras"}, "d"),
         ("pkg.a", {"a": "import tensorflow.keras, keras_tuner"}, None),
         ("pkg.a", {"a": "import pkg.old", "old": "import keras\nprint 1"}, None),
+        ("pkg.a", {"a": "import pkg.zero", "zero": "import keras\n\0"}, None),
         ("pkg.a", {"a": "import pkg.a, pkg.b", "b": "import pkg.a; from pkg import keras"}, None),
         ("pkg.no_module", {}, None),
     ],
-    ids=["relative", "in try", "other packages", "Python 2", "circle", "missing"],
+    ids=["relative", "in try", "chain", "others", "Python 2", "null", "circle", "missing"],
 )
 def test_imports_of_keras_are_found_in_all_modules_of_a_program(
-    monkeypatch, tmp_path, program, files, importer
+    monkeypatch, tmp_path, program, files, importer, init
 ):
     (tmp_path / "pkg").mkdir()
-    for name, text in {"__init__": "", **files}.items():
+    for name, text in {**({"__init__": ""} if init else {}), **files}.items():
         (tmp_path / "pkg" / f"{name}.py").write_text(text)
+    expected = tmp_path / "pkg" / f"{importer}.py" if importer else None
+
+    def found(**arguments):
+        file = importer_of_keras(program, is_module=True, **arguments)
+        return file and file.resolve()
+
     monkeypatch.chdir(tmp_path)
-    assert importer_of_keras(program, is_module=True) == importer
+    assert found() == expected
     monkeypatch.chdir("/")
-    assert importer_of_keras(program, is_module=True) is None
-    assert importer_of_keras(program, is_module=True, roots=[str(tmp_path)]) == importer
+    assert found() is None
+    assert found(roots=[str(tmp_path)]) == expected
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert found() == expected
+    (tmp_path / "keras-3.0.dist-info").mkdir()  # Installed packages are not the program's.
+    assert found() is None
+
+
+@pytest.mark.parametrize("module", ["keras.py", "keras/layers.py"])
+def test_a_module_keras_of_the_program_is_not_the_package(tmp_path, module):
+    (tmp_path / module).parent.mkdir(exist_ok=True)
+    (tmp_path / module).touch()
+    program = tmp_path / "train.py"
+    program.write_text("import keras.layers")
+    assert importer_of_keras(str(program), is_module=False) is None
 
 
 def test_arguments_of_the_program_are_not_those_of_the_runner():

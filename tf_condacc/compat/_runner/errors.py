@@ -92,7 +92,7 @@ def hint(error: BaseException) -> str | None:
             return "programs must be Python 3: convert it, for example with 2to3"
     if isinstance(error, AttributeError | ImportError):
         if "Keras 3" in text or re.search(r"'(keras\.|tensorflow\.keras)", text):
-            return f"Keras 3 has no names of TensorFlow 1; {_instead_of_keras3()}"
+            return f"Keras 3 lacks what TensorFlow 1 had; {_instead_of_keras3()}"
         match = _MISSING.search(text) or _NOT_IMPORTED.search(text)
         if match and match["module"].startswith("tensorflow"):
             return _of_name(match["module"], match["name"])

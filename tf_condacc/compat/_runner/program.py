@@ -163,7 +163,7 @@ def _provided(why_keras: str) -> Iterator[str]:
     elif versions.uses_keras2():
         text = f"tf.layers and tf.keras are tf-keras {_version('tf-keras')}"
     else:
-        text = f"tf.keras is Keras {keras}, which has no tf.layers"
+        text = f"there is no tf.layers, and tf.keras is Keras {keras}"
     yield f"{text}, because {why_keras}"
 
 
