@@ -14,8 +14,8 @@ import keras
 import tensorflow as tf
 
 from condacc import versions
-from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
-from tf_condacc._accumulators.gradient_checks import check_optimizer, checked_number
+from tf_condacc._micro_batches.accumulator import GradientAccumulator
+from tf_condacc._micro_batches.checks import Checks
 from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
@@ -135,7 +135,8 @@ class Accumulation:
     ) -> None:
         self._title = f"The accumulation of model '{model.name}'"  # Error messages begin with it.
         self._model = model
-        self._num_micro_batches = checked_number(self._title, num_micro_batches)
+        self._checks = Checks(self._title)
+        self._num_micro_batches = self._checks.number(num_micro_batches)
         if remainder not in ("apply", "carry", "drop"):
             raise ValueError(
                 f"{self._title} expects remainder 'apply', 'carry' or 'drop', got {remainder!r}."
@@ -351,7 +352,7 @@ class Accumulation:
 
     def _check_optimizer(self, optimizer: Any) -> None:
         if isinstance(optimizer, keras.Optimizer):
-            check_optimizer(self._title, optimizer, self._skips_non_finite)
+            self._checks.optimizer(optimizer, self._skips_non_finite)
 
     def _check_jit_compile(self, is_asked_for: bool) -> None:
         if is_asked_for:

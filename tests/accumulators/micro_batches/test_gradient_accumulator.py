@@ -138,7 +138,7 @@ def test_remainder_makes_an_update_if_there_is_one(variables, accumulator, wrap)
     optimizer = v1.train.GradientDescentOptimizer(1.0)
     assert not accumulator.apply_remainder(optimizer)
     accumulator.accumulate([tf.fill([3], 2.0), slices(1)])
-    apply_remainder = wrap(lambda: accumulator.apply_remainder(optimizer, clip_value=1.5))
+    apply_remainder = wrap(lambda: accumulator.apply_remainder(optimizer, clipvalue=1.5))
     assert [bool(apply_remainder()) for _ in range(2)] == [True, False]
     assert variables[0].numpy().tolist() == [-1.5] * 3
     assert variables[1].numpy()[:, 0].tolist() == [0.0, -1.0] + [0.0] * 4
@@ -176,7 +176,7 @@ def test_weighted_sparse_and_skipped_gradients_are_accumulated_in_a_session(has_
                 optimizer,
                 [tf.fill([2], value), one_row, two_rows],
                 weight=weight,
-                clip_value=6.0,
+                clipvalue=6.0,
             )
             session.run(v1.global_variables_initializer())
             steps = [(1.0, 1.0), (np.nan, 1.0), (3.0, 3.0), (np.inf, 0.0), (8.0, 1.0)]
