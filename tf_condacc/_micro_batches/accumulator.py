@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeVar
 
 import tensorflow as tf
@@ -26,6 +27,20 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def _not_converted(method: _Method) -> _Method:
     """Keeps AutoGraph from converting a method, whose conditions are Python values."""
     return tf.autograph.experimental.do_not_convert(method)
+
+
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def _updating(accumulator: GradientAccumulator) -> Iterator[None]:
+    """Notes that this thread calls the optimizer for an update of an accumulator."""
+    before = getattr(_thread, "updating", ())
+    _thread.updating = (*before, accumulator)
+    try:
+        yield
+    finally:
+        _thread.updating = before
 
 
 class GradientAccumulator(Trackable):
@@ -114,6 +129,11 @@ class GradientAccumulator(Trackable):
         return self._name
 
     @property
+    def variables(self) -> list[Any]:
+        """The variables, in the order in which their gradients are expected."""
+        return list(self._variables)
+
+    @property
     def num_micro_batches(self) -> int:
         """The number of micro-batches that make an update."""
         return self._num_micro_batches
@@ -145,9 +165,10 @@ class GradientAccumulator(Trackable):
             ValueError: There are more or fewer gradients than variables, one is None, or one has
                 another shape or data type than its variable; or `weight` is not a scalar, or a
                 variable with a weighted gradient is of an integer type. Nothing was accumulated.
-            RuntimeError: It is called outside of the function that the strategy runs, or in a
-                function that XLA compiles; or the first weight is given after a function was traced
-                that takes gradients without dividing by weights.
+            RuntimeError: It is called outside of the function that the strategy runs, in a function
+                that XLA compiles, or in a method of the optimizer that makes its update; or the
+                first weight is given after a function was traced that takes gradients without
+                dividing by weights.
             tf.errors.InvalidArgumentError: `weight` is negative, infinite or not a number. This
                 replica has accumulated nothing.
             tf.errors.InvalidArgumentError: ``tf.IndexedSlices`` have an index that their variable
@@ -200,6 +221,7 @@ class GradientAccumulator(Trackable):
         clipnorm: TensorLike | None = None,
         global_clipnorm: TensorLike | None = None,
         clipvalue: TensorLike | None = None,
+        **arguments: Any,
     ) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
@@ -222,6 +244,8 @@ class GradientAccumulator(Trackable):
                 L2 norm does not exceed this number: `[]`.
             clipvalue: Elements are limited to at least ``-clipvalue`` and at most ``clipvalue``:
                 `[]`.
+            **arguments: Passed to ``optimizer.apply_gradients`` in each update: for example
+                `global_step`, which an optimizer of TensorFlow 1 increments.
 
         Returns:
             True if the variables were updated: `[] bool`.
@@ -242,10 +266,10 @@ class GradientAccumulator(Trackable):
         have been updated, as without accumulation.
         """
         self._checks.optimizer(optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._title, clipnorm, global_clipnorm, clipvalue)
+        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
         if tf.distribute.has_strategy():
             complete = self.accumulate(gradients, weight)
-            return self._update_if(complete, optimizer, clipping, self.take)
+            return self._update_if(complete, optimizer, clipping, arguments, self.take)
         # Unless micro-batches can be skipped, it is known before the gradients are computed whether
         # this one completes an update. So the gradients that an optimizer does not need together
         # update their variables as soon as they are computed.
@@ -262,7 +286,7 @@ class GradientAccumulator(Trackable):
             return self._replicas.apply(micro_batch)
 
         complete = sums[0].accumulator.num_accumulated() + num_added >= required
-        return self._update_if(complete, optimizer, clipping, apply_and_take, apply)
+        return self._update_if(complete, optimizer, clipping, arguments, apply_and_take, apply)
 
     @_not_converted
     def apply_remainder(
@@ -272,6 +296,7 @@ class GradientAccumulator(Trackable):
         clipnorm: TensorLike | None = None,
         global_clipnorm: TensorLike | None = None,
         clipvalue: TensorLike | None = None,
+        **arguments: Any,
     ) -> tf.Tensor:
         """Updates the variables from micro-batches that are too few for an update, if any are left.
 
@@ -287,13 +312,13 @@ class GradientAccumulator(Trackable):
                 `accumulate`; or as in `apply_gradients`.
         """
         self._checks.optimizer(optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._title, clipnorm, global_clipnorm, clipvalue)
+        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
         sums = self._replicas.of_this_replica()
         self._checks.in_use(sums is not None, "apply_remainder")
         if sums is None:
             return tf.constant(False)
         is_left = sums[0].accumulator.num_accumulated() > 0
-        return self._update_if(is_left, optimizer, clipping, lambda: self.take(1))
+        return self._update_if(is_left, optimizer, clipping, arguments, lambda: self.take(1))
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -382,6 +407,12 @@ class GradientAccumulator(Trackable):
     ) -> MicroBatch:
         """Returns a micro-batch of checked gradients, and makes the accumulators if need be."""
         self._checks.not_compiled()
+        if self in getattr(_thread, "updating", ()):
+            raise RuntimeError(
+                f"{self._title} is used in a method of the optimizer that makes its update, so its "
+                "mean would be accumulated again and never be applied. Call it where the "
+                "gradients are computed, with an optimizer whose methods do not call it."
+            )
         gradients = self._checks.gradients(gradients)
         weight = self._checks.weight(weight)
         sums = self._replicas.made_for(gradients)
@@ -395,6 +426,7 @@ class GradientAccumulator(Trackable):
         condition: tf.Tensor,
         optimizer: Any,
         clipping: Clipping | None,
+        arguments: dict[str, Any],
         take: Callable[[], list[Gradient]],
         otherwise: Callable[[], list[tf.Tensor]] | None = None,
     ) -> tf.Tensor:
@@ -407,6 +439,7 @@ class GradientAccumulator(Trackable):
             condition: The condition, which is the same on all replicas: `[] bool`.
             optimizer: The optimizer.
             clipping: How to clip the gradients; None if not at all.
+            arguments: Further arguments of the optimizer's `apply_gradients`.
             take: Returns the gradients of the update.
             otherwise: Called if the condition does not hold; returns tensors to compute. Under a
                 strategy it must be None.
@@ -422,7 +455,9 @@ class GradientAccumulator(Trackable):
         def update() -> Any:
             gradients = updates.gradients_for(optimizer, take(), clipping)
             pairs = list(zip(gradients, self._variables, strict=True))
-            return updates.share_reads(pairs, optimizer.apply_gradients(pairs))
+            with _updating(self):
+                updated = optimizer.apply_gradients(pairs, **arguments)
+            return updates.share_reads(pairs, updated)
 
         def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
             first = strategy.experimental_local_results(conditions)[0]

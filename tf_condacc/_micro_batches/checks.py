@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._tensorflow import is_compiled
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+# The constant of a comparison with infinity would be an error where TensorFlow checks all numerics.
+_LARGEST = sys.float_info.max
 
 
 def checked_variables(title: str, variables: Iterable[VariableLike]) -> list[VariableLike]:
@@ -96,6 +100,12 @@ class Checks:
             ValueError: Their number, or the shape or the data type of one, is wrong, or one is
                 None.
         """
+        if isinstance(gradients, Mapping):
+            raise TypeError(
+                f"{self.title} expects a list of gradients in the order of the variables, got "
+                f"{type(gradients).__name__} with the keys {list(gradients)[:3]}. Pass a list of "
+                "its values in that order."
+            )
         if tf.is_tensor(gradients) or not isinstance(gradients, Iterable):
             raise TypeError(
                 f"{self.title} expects a list of gradients, got {type(gradients).__name__}."
@@ -135,7 +145,7 @@ class Checks:
         if weight is None:
             return None
         expected = f"{self.title} expects a weight that is a finite number of at least 0"
-        number = checked_scalar(expected, weight, lambda x: (x >= 0) & (x < math.inf))
+        number = checked_scalar(expected, weight, lambda x: (x >= 0) & (x <= _LARGEST))
         for variable in self.variables:
             if tf.as_dtype(variable.dtype).is_integer:
                 raise ValueError(
@@ -183,14 +193,14 @@ class Checks:
                 f"{self.title}: apply_gradients() expects an optimizer and a list of gradients, "
                 f"got {kind} as the optimizer."
             )
-        inner = getattr(optimizer, "inner_optimizer", optimizer)
-        steps = getattr(inner, "gradient_accumulation_steps", None)
-        if steps:
-            raise ValueError(
-                f"{self.title} accumulates gradients, and so does the {type(inner).__name__} with "
-                f"gradient_accumulation_steps={steps}, which would make one update of several of "
-                "its updates. Leave out gradient_accumulation_steps."
-            )
+        for part in parts_of(optimizer):
+            steps = getattr(part, "gradient_accumulation_steps", None)
+            if steps:
+                raise ValueError(
+                    f"{self.title} accumulates gradients, and so does the {type(part).__name__} "
+                    f"with gradient_accumulation_steps={steps}, which would make one update of "
+                    "several of its updates. Leave out gradient_accumulation_steps."
+                )
         if skips_non_finite and is_loss_scaling(optimizer):
             raise ValueError(
                 f"{self.title} with skip_non_finite=True would hide from the {kind} the gradients "
@@ -248,13 +258,27 @@ def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], A
         raise ValueError(f"{expected}, got shape {tensor.shape}.")
     known = tf.get_static_value(tensor)
     if known is not None:
-        if not is_right(known):
+        if not is_right(np.asarray(known, np.float64)):
             raise tf.errors.InvalidArgumentError(None, None, f"{expected}, got {known}.")
         return tf.cast(tensor, tf.float64)
     number = tf.reshape(tf.cast(tensor, tf.float64), [])
     check = tf.debugging.Assert(is_right(number), [f"{expected}, got", number])
     with tf.control_dependencies([check]):
         return tf.identity(number)
+
+
+def parts_of(optimizer: Any) -> Iterator[Any]:
+    """Yields an optimizer and those that it consists of.
+
+    They are the inner one of a LossScaleOptimizer of Keras, and those of a MultiOptimizer, each of
+    which updates a part of the variables.
+    """
+    yield optimizer
+    inner = getattr(optimizer, "inner_optimizer", None)
+    others = getattr(optimizer, "optimizers", None)
+    for part in [inner, *(others if isinstance(others, (list, tuple)) else [])]:
+        if part is not None and part is not optimizer:
+            yield from parts_of(part)
 
 
 def is_loss_scaling(optimizer: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._micro_batches.checks import checked_scalar, is_loss_scaling
+from tf_condacc._micro_batches.checks import Checks, checked_scalar, is_loss_scaling, parts_of
 from tf_condacc._typing import Gradient, TensorLike
 
 _KINDS = ("clipnorm", "global_clipnorm", "clipvalue")  # The names of Keras.
@@ -51,7 +51,7 @@ class Clipping:
 
 
 def checked_clipping(
-    title: str,
+    checks: Checks,
     clipnorm: TensorLike | None,
     global_clipnorm: TensorLike | None,
     clipvalue: TensorLike | None,
@@ -59,7 +59,7 @@ def checked_clipping(
     """Returns the clipping that arguments ask for, or None.
 
     Args:
-        title: What error messages call the object.
+        checks: The checks of the object whose gradients are clipped.
         clipnorm: The highest norm of each gradient: `[]`, a number above 0. None, here and below,
             stands for no such limit.
         global_clipnorm: The highest norm of all gradients together: `[]`.
@@ -67,7 +67,8 @@ def checked_clipping(
 
     Raises:
         TypeError: A limit is not a real number.
-        ValueError: There are several limits, or one is not a scalar.
+        ValueError: There are several limits, one is not a scalar, or a variable is complex and
+            `clipvalue` is given.
         tf.errors.InvalidArgumentError: A limit is not above 0. Raised at once if the value is
             known, and otherwise when the gradients are clipped.
     """
@@ -77,23 +78,30 @@ def checked_clipping(
         return None
     if len(given) > 1:
         raise ValueError(
-            f"{title} expects at most one of {', '.join(_KINDS)}, as optimizers of Keras do, got "
-            f"{' and '.join(given)}."
+            f"{checks.title} expects at most one of {', '.join(_KINDS)}, as optimizers of Keras "
+            f"do, got {' and '.join(given)}."
         )
     ((kind, limit),) = given.items()
-    expected = f"{title} expects a {kind} that is a number above 0"
+    for variable in checks.variables if kind == "clipvalue" else ():
+        if tf.as_dtype(variable.dtype).is_complex:
+            raise ValueError(
+                f"{checks.title_of(variable)} is complex, and complex numbers have no order. Use "
+                "clipnorm or global_clipnorm instead of clipvalue."
+            )
+    expected = f"{checks.title} expects a {kind} that is a number above 0"
     return Clipping(kind, checked_scalar(expected, limit, lambda x: x > 0))
 
 
 def clips_itself(optimizer: Any) -> bool:
     """Returns whether an optimizer of Keras clips the gradients that it is given."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return any(getattr(inner, name, None) for name in _KINDS)
+    return any(getattr(part, name, None) for part in parts_of(optimizer) for name in _KINDS)
 
 
 def _sum_of_squares(gradient: Gradient) -> tf.Tensor:
     """Returns the sum of the squares of a gradient's elements: `[] float64`."""
     values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    if values.dtype.is_complex:
+        return _sum_of_squares(tf.math.real(values)) + _sum_of_squares(tf.math.imag(values))
     if values.dtype in (tf.float16, tf.bfloat16):
         values = tf.cast(values, tf.float32)
     return 2 * tf.cast(tf.nn.l2_loss(values), tf.float64)

@@ -117,3 +117,22 @@ def test_limit_may_be_a_tensor_that_changes(variables):
     with pytest.raises(tf.errors.InvalidArgumentError, match="a clipnorm that is a number above"):
         apply(-1.0)
     np.testing.assert_allclose(variables[0], [-4.5, -6.0])
+
+
+@pytest.mark.parametrize("kind", ["clipnorm", "global_clipnorm"])
+def test_complex_gradients_are_clipped_by_their_norm(kind):
+    variable = tf.Variable(tf.zeros([2], tf.complex64))
+    accumulator = GradientAccumulator([variable], num_micro_batches=1)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    gradient = tf.constant([3.0 + 0.0j, 0.0 + 4.0j], tf.complex64)
+    accumulator.apply_gradients(optimizer, [gradient], **{kind: 2.5})
+    np.testing.assert_allclose(variable.numpy(), [-1.5, -2.0j], rtol=1e-6)
+
+
+def test_complex_gradients_are_not_clipped_by_value():
+    accumulator = GradientAccumulator([tf.Variable(tf.zeros([2], tf.complex64))], 1)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    with pytest.raises(ValueError, match="is complex.* Use clipnorm or global_clipnorm"):
+        gradient = tf.zeros([2], tf.complex64)
+        accumulator.apply_gradients(optimizer, [gradient], clipvalue=1.0)
+    assert int(accumulator.num_accumulated()) == 0
