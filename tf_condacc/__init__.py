@@ -9,11 +9,11 @@ from tf_condacc import sparse
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import ApplyOutcome
 from tf_condacc._accumulators.dense import ConditionalAccumulator
-from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
 from tf_condacc._accumulators.placement import PS_OPS, replica_device_setter
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.sparse_gradient import SparseGradient
 from tf_condacc._build_info import build_info
+from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._optimizers.drop_stale.optimizer import DropStaleGradientOptimizer
 from tf_condacc._optimizers.sync_replicas.optimizer import SyncReplicasOptimizer
 from tf_condacc._towers.replication import replicate_model_fn

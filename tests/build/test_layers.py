@@ -18,6 +18,7 @@ ROOMS = (
     "cluster",
     "_towers",
     "_optimizers",
+    "_micro_batches",
     "_accumulators",
     "_ops",
     "_model_fn",

@@ -153,7 +153,7 @@ def test_takes_of_replicas_add_up_to_the_weighted_mean():
     np.testing.assert_allclose(total, step_of_one_batch()[0], rtol=1e-5)
 
 
-CLIPPINGS = [{"clip_norm": 0.5}, {"global_clip_norm": 0.5}, {"clip_value": 0.25}]
+CLIPPINGS = [{"clipnorm": 0.5}, {"global_clipnorm": 0.5}, {"clipvalue": 0.25}]
 
 
 @pytest.mark.parametrize("clipping", CLIPPINGS, ids=lambda clipping: next(iter(clipping)))
@@ -172,9 +172,9 @@ def test_replicas_clip_the_mean_of_all_once(clipping):
     for one in steps[1:]:
         assert_equal(one, steps[0])
     norms = [float(np.linalg.norm(each)) for each in steps[0]]
-    if "clip_norm" in clipping:
+    if "clipnorm" in clipping:
         np.testing.assert_allclose(norms, 0.5, rtol=1e-5)
-    elif "global_clip_norm" in clipping:
+    elif "global_clipnorm" in clipping:
         np.testing.assert_allclose(np.linalg.norm(norms), 0.5, rtol=1e-5)
     else:
         np.testing.assert_allclose([np.abs(each).max() for each in steps[0]], 0.25)
@@ -189,7 +189,7 @@ def test_keras_clips_the_mean_of_all_replicas_that_it_is_given(name, limit):
         model.optimizer = keras.optimizers.SGD(1.0, **{name: limit})
     model.run(model.apply, consecutive([[12, 12]]))
     truth = Model(1, num_micro_batches=1)
-    ours = {"clipnorm": "clip_norm", "global_clipnorm": "global_clip_norm"}[name]
+    ours = {"clipnorm": "clipnorm", "global_clipnorm": "global_clipnorm"}[name]
     truth.run(lambda *data: truth.apply(*data, **{ours: limit}), [[slice(0, 24)]])
     assert_equal(model.step(), truth.step())
 

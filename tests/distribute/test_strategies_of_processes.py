@@ -87,7 +87,7 @@ def _clip_the_weighted_mean_of_workers(strategy: tf.distribute.Strategy) -> None
 
     def replica(gradient: Any, weight: Any) -> Any:
         part = gradient / strategy.num_replicas_in_sync
-        return accumulator.apply_gradients(optimizer, [part], weight=weight, clip_norm=1.25)
+        return accumulator.apply_gradients(optimizer, [part], weight=weight, clipnorm=1.25)
 
     step = tf.function(lambda *arguments: strategy.run(replica, arguments))
     number = strategy.cluster_resolver.task_id

@@ -5,23 +5,29 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import logging
+import sys
 import threading
+import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import keras
 import tensorflow as tf
 
 from condacc import versions
-from tf_condacc._accumulators.gradient_accumulator import GradientAccumulator
-from tf_condacc._accumulators.gradient_checks import check_optimizer, checked_number
+from tf_condacc._micro_batches.accumulator import GradientAccumulator
+from tf_condacc._micro_batches.checks import Checks
 from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
 from tf_condacc.keras._replacements import Replacements
 
+_LOG = logging.getLogger("tf_condacc")
+
 Remainder = Literal["apply", "carry", "drop"]
+Weight = Callable[[Any, Any, Any], Any]
 _ATTRIBUTE = "_condacc_accumulation"  # The attribute of a model that accumulates.
 
 
@@ -31,6 +37,7 @@ def accumulate_gradients(
     *,
     remainder: Remainder = "apply",
     skip_non_finite: bool = False,
+    weight: Weight | None = None,
 ) -> Accumulation:
     """Makes a Keras model update its weights once for several batches, its micro-batches.
 
@@ -74,9 +81,13 @@ def accumulate_gradients(
             them. If ``fit`` raises an error, they are always discarded.
         skip_non_finite: Whether to drop a micro-batch if any of its gradients has a NaN or an
             infinity. With loss scaling, the optimizer does that for whole updates.
+        weight: For a loss that is divided by something else than the number of samples, such as the
+            number of positive labels: a function of ``x``, ``y`` and ``sample_weight`` of a
+            micro-batch that returns this number, a scalar of at least 0.
 
     Returns:
-        The accumulation, which applies or discards a remainder, and ends.
+        The accumulation, which applies or discards a remainder, and ends. It is a context manager
+        that ends at the end of the context.
 
     Raises:
         TypeError: `model` is not a Keras 3 model, or `num_micro_batches` is not an integer. ``fit``
@@ -89,7 +100,8 @@ def accumulate_gradients(
             afterwards, and ``fit`` for activity regularizers before Keras 3.14, with a mask, or
             with sums of sample weights.
         RuntimeError: Keras does not run on TensorFlow, is Keras 2, or is so new that its models do
-            not say by what they divide a loss.
+            not say by what they divide a loss; or it is called in a callback of a ``fit`` that does
+            not accumulate.
     """
     if versions.brings_keras2():
         raise RuntimeError(
@@ -105,7 +117,8 @@ def accumulate_gradients(
     if not isinstance(model, keras.Model):
         raise TypeError(
             "accumulate_gradients() expects a model of Keras 3, got "
-            f"{type(model).__module__}.{type(model).__name__}."
+            f"{type(model).__module__}.{type(model).__name__}. Train a model of Keras 2 in a loop "
+            "of your own, with tf_condacc.GradientAccumulator."
         )
     if not hasattr(model, "_compile_loss"):
         raise RuntimeError(
@@ -113,11 +126,28 @@ def accumulate_gradients(
             "attribute '_compile_loss', whose calls tell by what a loss is divided, so the "
             "micro-batches cannot be weighted. Use an older Keras."
         )
-    accumulation = Accumulation(model, num_micro_batches, remainder, skip_non_finite)
-    if previous := vars(model).get(_ATTRIBUTE):
+    accumulation = Accumulation(model, num_micro_batches, remainder, skip_non_finite, weight)
+    previous = vars(model).get(_ATTRIBUTE)
+    if previous is None and _is_in_fit(model):
+        raise RuntimeError(
+            f"accumulate_gradients() is called while fit of model '{model.name}' runs, which "
+            "cannot see any more where its epochs end. Call it before fit. A callback may then "
+            "call it again, with another number of micro-batches."
+        )
+    if previous is not None:
         previous.end()
     accumulation._begin()
     return accumulation
+
+
+def _is_in_fit(model: keras.Model) -> bool:
+    """Returns whether a caller of this function is the method ``fit`` of a model."""
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Accumulation:
@@ -132,17 +162,28 @@ class Accumulation:
         num_micro_batches: int,
         remainder: Remainder,
         skip_non_finite: bool,
+        weight: Weight | None,
     ) -> None:
         self._title = f"The accumulation of model '{model.name}'"  # Error messages begin with it.
         self._model = model
-        self._num_micro_batches = checked_number(self._title, num_micro_batches)
+        self._checks = Checks(self._title)
+        self._num_micro_batches = self._checks.number(num_micro_batches)
         if remainder not in ("apply", "carry", "drop"):
             raise ValueError(
                 f"{self._title} expects remainder 'apply', 'carry' or 'drop', got {remainder!r}."
             )
         self._remainder = remainder
         self._skips_non_finite = skip_non_finite
-        self._accumulators: dict[tuple[int, ...], GradientAccumulator] = {}
+        if weight is not None and not callable(weight):
+            raise TypeError(
+                f"{self._title} expects a function weight(x, y, sample_weight), got {weight!r}."
+            )
+        self._weight = weight
+        self._has_warned = False
+        # Keyed by the identities of the variables.
+        self._accumulators: dict[frozenset[int], GradientAccumulator] = {}
+        # What makes the updates of each, and the further arguments.
+        self._updates: dict[frozenset[int], tuple[Any, Mapping[str, Any]]] = {}
         self._replacements = Replacements()
         self._restores = RestoreWatch()
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
@@ -166,9 +207,10 @@ class Accumulation:
 
         For `train_on_batch`; ``fit`` does it as `remainder` says.
         """
-        run, optimizer = self._model.distribute_strategy.run, self._model.optimizer
-        for accumulator in self._accumulators.values():
-            run(functools.partial(accumulator.apply_remainder, optimizer))
+        run = self._model.distribute_strategy.run
+        for key, accumulator in self._accumulators.items():
+            optimizer, arguments = self._updates[key]
+            run(functools.partial(accumulator.apply_remainder, optimizer, **arguments))
 
     def discard_remainder(self) -> None:
         """Discards the gradients that were accumulated since the last update."""
@@ -180,12 +222,31 @@ class Accumulation:
 
         ``jit_compile`` becomes what it was before, unless the model was compiled again since.
         """
-        self._accumulators.clear()
+        self._forget()
         self._replacements.restore()
         if self._jit_compile is not None:
             self._model.jit_compile = self._jit_compile
             self._jit_compile = None
-        self._model.train_function = None
+        self._make_train_function_again()
+
+    def __enter__(self) -> Accumulation:
+        """Returns this object."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Calls `end`."""
+        self.end()
+
+    def _forget(self) -> None:
+        """Frees what is accumulated, also that which functions hold that were traced before."""
+        self.discard_remainder()
+        self._accumulators.clear()
+        self._updates.clear()
+
+    def _make_train_function_again(self) -> None:
+        """Lets the next step be traced anew, also in a ``fit`` that is running."""
+        if self._model.train_function is not None:
+            self._model.make_train_function(force=True)
 
     def _begin(self) -> None:
         model = self._model
@@ -199,7 +260,7 @@ class Accumulation:
         replace(model, _ATTRIBUTE, self)
         if model.compiled:
             self._jit_compile, model.jit_compile = model.jit_compile, False
-        model.train_function = None
+        self._make_train_function_again()
 
     def _watch_restores(self, owner: Any) -> None:
         method = self._trackable_children
@@ -208,12 +269,27 @@ class Accumulation:
 
     def _fit(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self.discard_remainder()
+        if self._replacements.replace_method(self._model, "train_step", self._train_step):
+            self._make_train_function_again()  # The program has set another train_step.
+
+        def end_epoch(is_last: bool) -> None:  # A callback may have made another accumulation.
+            if current := vars(self._model).get(_ATTRIBUTE):
+                current._end_epoch(is_last)
+
         try:
-            return call_with(fit, EndOfEpoch(self._model, self._end_epoch), args, kwargs)
+            return call_with(fit, EndOfEpoch(self._model, end_epoch), args, kwargs)
         finally:
-            self.discard_remainder()
+            if current := vars(self._model).get(_ATTRIBUTE):
+                current.discard_remainder()
 
     def _end_epoch(self, is_last: bool) -> None:
+        if not self._accumulators and not self._has_warned:
+            self._has_warned = True
+            _LOG.warning(
+                "%s has accumulated nothing in this epoch: train_step gives no gradients to "
+                "model.optimizer, which alone accumulates. Other optimizers update at once.",
+                self._title,
+            )
         if self._remainder == "drop":
             self.discard_remainder()
         elif self._remainder == "apply" or is_last:
@@ -227,7 +303,7 @@ class Accumulation:
         self._jit_compile = None
         # The next trace uses another optimizer, and may have other variables.
         self._replacements.restore(keep=self._model)
-        self._accumulators.clear()
+        self._forget()
 
     def _load_weights(self, load_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         loaded = load_weights(*args, **kwargs)
@@ -245,10 +321,15 @@ class Accumulation:
         optimizer = self._model.optimizer
         self._check_optimizer(optimizer)
         self._replacements.replace_method(optimizer, "apply", self._apply)
+        self._replacements.replace_method(optimizer, "apply_gradients", self._apply_gradients)
         self._watch_restores(optimizer)
         if (loss := self._model._compile_loss) is not None:
             self._replacements.replace_method(loss, "call", self._call_loss)
-        with self._intercepting(_weights.num_samples_of(data)):
+        if self._weight is None:
+            weight = _weights.num_samples_of(data)
+        else:
+            weight = self._weight(*keras.utils.unpack_x_y_sample_weight(data))
+        with self._intercepting(weight):
             return train_step(data)
 
     def _call_loss(
@@ -262,9 +343,29 @@ class Accumulation:
             _weights.check_added_losses(self._model, self._title)
             counted = _weights.num_counted_of(self._model, y_pred, sample_weight)
             _weights.check_activity_regularizers(self._model, self._title, counted is not None)
-            if counted is not None:
+            if counted is not None and self._weight is None:
                 self._thread.weight = counted
         return call(y_true, y_pred, sample_weight)
+
+    def _apply_gradients(
+        self, apply_gradients: Callable[..., Any], grads_and_vars: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Accumulates the gradients that `train_step` passes to `apply_gradients`.
+
+        Whatever this method of the optimizer does besides the update, it does once per update.
+        """
+        if not self._is_intercepting:
+            return apply_gradients(grads_and_vars, *args, **kwargs)
+        pairs = list(grads_and_vars)
+        if all(gradient is None for gradient, _ in pairs):
+            return apply_gradients(pairs, *args, **kwargs)
+        given = inspect.signature(apply_gradients).bind(pairs, *args, **kwargs).arguments
+        arguments = dict(list(given.items())[1:])
+        arguments |= arguments.pop("kwargs", {})
+        optimizer = self._model.optimizer
+        gradients, variables = zip(*pairs, strict=True)
+        self._accumulate(optimizer, gradients, variables, arguments)
+        return optimizer.iterations
 
     def _apply(
         self, apply: Callable[..., Any], grads: Sequence[Any], trainable_variables: Any = None
@@ -285,13 +386,30 @@ class Accumulation:
                 f"{self._title}: train_step calls optimizer.apply(gradients), expected "
                 "optimizer.apply(gradients, trainable_variables)."
             )
+        self._accumulate(_ByApply(self._model.optimizer), grads, trainable_variables, {})
+        return None
+
+    def _accumulate(
+        self,
+        optimizer: Any,
+        grads: Sequence[Any],
+        trainable_variables: Iterable[Any],
+        arguments: Mapping[str, Any],
+    ) -> None:
+        """Accumulates gradients.
+
+        Args:
+            optimizer: What makes the update.
+            grads: The gradients.
+            trainable_variables: Their variables.
+            arguments: Further arguments of the optimizer's `apply_gradients`.
+        """
         variables = list(trainable_variables)
         if any(getattr(variable, "overwrite_with_gradient", False) for variable in variables):
             raise ValueError(
                 f"{self._title}: the model trains in float8. The scales of its layers are computed "
                 "as gradients, but have no mean. Use another dtype policy."
             )
-        optimizer = self._model.optimizer
         if not optimizer.built:
             with tf.init_scope():
                 optimizer.build(variables)
@@ -305,13 +423,20 @@ class Accumulation:
         reduction_type = _weights.reduction_type_of(self._model, self._title)
         weight = self._thread.weight if reduction_type == "MEAN" else None
         accumulator = self._accumulator_of([variable for _, variable in present], reduction_type)
+        by_variable = {id(variable): gradient for gradient, variable in present}
+        if len(by_variable) < len(present):
+            raise ValueError(
+                f"{self._title}: train_step gives the optimizer two gradients of one variable in "
+                "one call. Add them up."
+            )
+        self._updates[frozenset(by_variable)] = optimizer, arguments
+        ordered = [by_variable[id(variable)] for variable in accumulator.variables]
         with self._not_intercepting():
-            accumulator.apply_gradients(optimizer, [one for one, _ in present], weight=weight)
-        return None
+            accumulator.apply_gradients(optimizer, ordered, weight=weight, **arguments)
 
     def _accumulator_of(self, variables: list[Any], reduction_type: str) -> GradientAccumulator:
         """Returns the accumulator of some variables, which is made outside of the replicas."""
-        key = tuple(map(id, variables))
+        key = frozenset(map(id, variables))
 
         def make(strategy: tf.distribute.Strategy) -> None:
             self._accumulators[key] = GradientAccumulator(
@@ -323,8 +448,33 @@ class Accumulation:
             )
 
         if key not in self._accumulators:
+            self._check_set(variables)
             tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]
+
+    def _check_set(self, variables: list[Any]) -> None:
+        """Checks that the gradients of some variables may be accumulated for themselves.
+
+        Raises:
+            ValueError: Others that are accumulated belong to the same micro-batches.
+        """
+        keys = frozenset(map(id, variables))
+        for other, accumulator in self._accumulators.items():
+            if not keys & other:
+                if self._skips_non_finite:
+                    raise ValueError(
+                        f"{self._title}: train_step gives its gradients to the optimizer in "
+                        "several calls. With skip_non_finite, a part of a micro-batch could be "
+                        "dropped. Give them in one call, or leave out skip_non_finite."
+                    )
+            elif not tf.executing_eagerly() or int(accumulator.num_accumulated()) > 0:
+                everything = [*variables, *accumulator.variables]
+                names = [each.path for each in everything if id(each) not in keys & other]
+                raise ValueError(
+                    f"{self._title}: the variables {names} have gradients in some micro-batches, "
+                    "and None in others of the same update. Give zeros for them in train_step, "
+                    "such as tf.zeros_like(variable), in all micro-batches."
+                )
 
     @property
     def _is_intercepting(self) -> bool:
@@ -351,7 +501,7 @@ class Accumulation:
 
     def _check_optimizer(self, optimizer: Any) -> None:
         if isinstance(optimizer, keras.Optimizer):
-            check_optimizer(self._title, optimizer, self._skips_non_finite)
+            self._checks.optimizer(optimizer, self._skips_non_finite)
 
     def _check_jit_compile(self, is_asked_for: bool) -> None:
         if is_asked_for:
@@ -359,6 +509,25 @@ class Accumulation:
                 f"{self._title}: the model is compiled with jit_compile=True, but XLA has no "
                 "accumulators. Leave out jit_compile=True."
             )
+
+
+class _ByApply:
+    """An optimizer whose updates are made by its method `apply`, as `train_step` makes them.
+
+    Args:
+        optimizer: The optimizer.
+    """
+
+    def __init__(self, optimizer: keras.Optimizer) -> None:
+        self._optimizer = optimizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._optimizer, name)
+
+    def apply_gradients(self, grads_and_vars: Any) -> None:
+        """Makes an update."""
+        gradients, variables = zip(*grads_and_vars, strict=True)
+        self._optimizer.apply(list(gradients), list(variables))
 
 
 def _has_accelerator() -> bool:

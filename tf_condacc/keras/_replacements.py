@@ -22,7 +22,9 @@ class Replacements:
         setattr(owner, name, value)
 
     def replace_method(self, owner: Any, name: str, method: Callable[..., Any]) -> bool:
-        """Replaces a method of an object, unless it has been replaced already.
+        """Replaces a method of an object, unless it is replaced already.
+
+        If somebody else has replaced it since, the method that is there now is replaced.
 
         Args:
             owner: The object.
@@ -30,9 +32,10 @@ class Replacements:
             method: What is called instead, with the original method as its first argument.
 
         Returns:
-            True if this call has replaced it, or False if an earlier one had.
+            True if this call has replaced it, or False if it was replaced already.
         """
-        if any(each.owner is owner and each.name == name for each in self._replaced):
+        current = vars(owner).get(name)
+        if any(each.owner is owner and each.ours is current for each in self._replaced):
             return False
         self.replace(owner, name, _bound(method, getattr(owner, name)))
         return True

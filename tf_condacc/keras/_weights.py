@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -100,13 +101,25 @@ def check_activity_regularizers(model: keras.Model, title: str, is_counted: bool
 def num_samples_of(data: Any) -> tf.Tensor | None:
     """Returns the number of samples of a batch, `[] float32`; None if the data have no batches.
 
+    It is the first dimension of the targets or, without targets, of the inputs.
+
     Args:
-        data: What `train_step` gets. Its first tensor has the samples in the first dimension.
+        data: What `train_step` gets.
     """
-    parts = [part for part in keras.tree.flatten(data) if part is not None]
-    if not parts or tf.TensorShape(parts[0].shape).rank == 0:
-        return None
-    return tf.cast(tf.shape(parts[0])[0], tf.float32)
+    x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+    for part in _tensors_in(x if y is None else y):
+        if tf.TensorShape(part.shape).rank != 0:
+            return tf.cast(tf.shape(part)[0], tf.float32)
+    return None
+
+
+def _tensors_in(data: Any) -> Iterator[Any]:
+    """Yields the tensors of a structure, of which ragged and sparse ones stay whole."""
+    for part in keras.tree.flatten(data):
+        if isinstance(part, tf.experimental.ExtensionType):
+            yield from tf.nest.flatten(part, expand_composites=True)
+        elif part is not None:
+            yield part
 
 
 def num_counted_of(model: keras.Model, outputs: Any, sample_weight: Any) -> tf.Tensor | None:

@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._accumulators.replica_updates import sum_on_first_replica
 from tf_condacc._typing import GradientAndVariable
 
 
@@ -31,8 +30,23 @@ def summed(optimizer: Any, pairs: Sequence[GradientAndVariable]) -> list[Gradien
         return list(pairs)
     return [
         (
-            sum_on_first_replica(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient,
+            _sum_on_first_replica(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient,
             variable,
         )
         for gradient, variable in pairs
     ]
+
+
+def _sum_on_first_replica(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Returns the sum of the rows of all replicas on the first replica, and no rows on the others.
+
+    The product has such a function, too. This one is another, so that a fault of the product cannot
+    change what it is compared with.
+    """
+    replica = tf.distribute.get_replica_context()
+    everywhere = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+    indices, rows = tf.unique(everywhere.indices)
+    values = tf.math.unsorted_segment_sum(everywhere.values, rows, tf.size(indices))
+    if tf.get_static_value(replica.replica_id_in_sync_group) != 0:
+        indices, values = indices[:0], values[:0]
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)

@@ -138,7 +138,7 @@ def test_remainder_makes_an_update_if_there_is_one(variables, accumulator, wrap)
     optimizer = v1.train.GradientDescentOptimizer(1.0)
     assert not accumulator.apply_remainder(optimizer)
     accumulator.accumulate([tf.fill([3], 2.0), slices(1)])
-    apply_remainder = wrap(lambda: accumulator.apply_remainder(optimizer, clip_value=1.5))
+    apply_remainder = wrap(lambda: accumulator.apply_remainder(optimizer, clipvalue=1.5))
     assert [bool(apply_remainder()) for _ in range(2)] == [True, False]
     assert variables[0].numpy().tolist() == [-1.5] * 3
     assert variables[1].numpy()[:, 0].tolist() == [0.0, -1.0] + [0.0] * 4
@@ -176,7 +176,7 @@ def test_weighted_sparse_and_skipped_gradients_are_accumulated_in_a_session(has_
                 optimizer,
                 [tf.fill([2], value), one_row, two_rows],
                 weight=weight,
-                clip_value=6.0,
+                clipvalue=6.0,
             )
             session.run(v1.global_variables_initializer())
             steps = [(1.0, 1.0), (np.nan, 1.0), (3.0, 3.0), (np.inf, 0.0), (8.0, 1.0)]
@@ -362,3 +362,38 @@ def test_an_update_of_rows_leaves_a_variable_that_is_read_without_a_copy():
         (first, one), (second, other) = read(variable), read(variable)
         assert one == other
     assert first.numpy()[:, 0].tolist() == second.numpy()[:, 0].tolist() == [0, 1, 1, 1, 1, 0]
+
+
+def test_further_arguments_reach_the_optimizer_once_per_update(variables, wrap):
+    step = tf.Variable(0, dtype=tf.int64)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    accumulator = GradientAccumulator(variables[:1], num_micro_batches=2)
+    apply = wrap(
+        lambda gradient: accumulator.apply_gradients(optimizer, [gradient], global_step=step)
+    )
+    for value in (1.0, 3.0, 5.0):
+        apply(tf.fill([3], tf.constant(value)))
+    assert int(step) == 1
+    accumulator.apply_remainder(optimizer, global_step=step)
+    assert int(step) == 2
+    assert variables[0].numpy().tolist() == [-7.0] * 3
+
+
+def test_an_accumulator_in_a_method_of_its_optimizer_is_refused(variables, wrap):
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    accumulator = GradientAccumulator(variables[:1], num_micro_batches=2)
+    optimizer.apply_gradients = lambda pairs: accumulator.apply_gradients(
+        optimizer, [gradient for gradient, _ in pairs]
+    )
+    apply = wrap(lambda gradient: optimizer.apply_gradients([(gradient, variables[0])]))
+    with pytest.raises(RuntimeError, match="in a method of the optimizer that makes its update"):
+        for _ in range(2):
+            apply(tf.ones([3]))
+
+
+def test_gradients_in_a_dictionary_are_refused(accumulator):
+    gradients = {"kernel": tf.ones([3]), "rows": slices(1)}
+    with pytest.raises(
+        TypeError, match=r"got dict with the keys \['kernel', 'rows'\]. Pass a list"
+    ):
+        accumulator.accumulate(gradients)

@@ -37,25 +37,25 @@ def step_of(variables: list[tf.Variable], **clipping) -> list[np.ndarray]:
 
 
 def test_norm_of_each_mean_gradient_is_clipped(variables):
-    dense, rows = step_of(variables, clip_norm=2.5)
+    dense, rows = step_of(variables, clipnorm=2.5)
     np.testing.assert_allclose(dense, [1.5, 2.0], rtol=1e-6)
     np.testing.assert_allclose(rows[:, 0], np.array([0, 6, 0, 2]) * 2.5 / np.sqrt(80), rtol=1e-6)
 
 
 def test_norm_of_all_mean_gradients_is_clipped(variables):
-    dense, rows = step_of(variables, global_clip_norm=2.5)
+    dense, rows = step_of(variables, global_clipnorm=2.5)
     factor = 2.5 / np.sqrt(105)
     np.testing.assert_allclose(dense, np.array([3.0, 4.0]) * factor, rtol=1e-6)
     np.testing.assert_allclose(rows[:, 1], np.array([0, 6, 0, 2]) * factor, rtol=1e-6)
 
 
 def test_elements_of_mean_gradients_are_clipped(variables):
-    dense, rows = step_of(variables, clip_value=3.5)
+    dense, rows = step_of(variables, clipvalue=3.5)
     assert dense.tolist() == [3.0, 3.5]
     assert rows[:, 0].tolist() == [0.0, 3.5, 0.0, 2.0]
 
 
-@pytest.mark.parametrize("kind", ["clip_norm", "global_clip_norm", "clip_value"])
+@pytest.mark.parametrize("kind", ["clipnorm", "global_clipnorm", "clipvalue"])
 def test_gradients_below_the_limit_do_not_change(variables, kind):
     dense, rows = step_of(variables, **{kind: 100.0})
     assert dense.tolist() == [3.0, 4.0]
@@ -67,14 +67,14 @@ def test_norm_of_a_half_precision_gradient_does_not_overflow():
     accumulator = GradientAccumulator([weights], 1)
     optimizer = v1.train.GradientDescentOptimizer(1.0)
     gradient = tf.constant([300.0, 400.0], tf.float16)  # The squares exceed float16's maximum.
-    accumulator.apply_gradients(optimizer, [gradient], clip_norm=5)
+    accumulator.apply_gradients(optimizer, [gradient], clipnorm=5)
     assert weights.numpy().tolist() == [-3.0, -4.0]
 
 
 def test_gradient_that_is_not_finite_stays_so(variables):
     accumulator = GradientAccumulator(variables[:1], 1)
     optimizer = v1.train.GradientDescentOptimizer(1.0)
-    accumulator.apply_gradients(optimizer, [tf.constant([np.inf, 1.0])], clip_norm=1.0)
+    accumulator.apply_gradients(optimizer, [tf.constant([np.inf, 1.0])], clipnorm=1.0)
     assert np.isnan(variables[0].numpy()).all()
 
 
@@ -82,15 +82,15 @@ def test_gradient_that_is_not_finite_stays_so(variables):
     "limits, error, message",
     [
         (
-            {"clip_norm": 1.0, "clip_value": 2.0},
+            {"clipnorm": 1.0, "clipvalue": 2.0},
             ValueError,
-            "at most one of clip_norm, global_clip_norm, clip_value, .* got clip_norm and clip_val",
+            "at most one of clipnorm, global_clipnorm, clipvalue, .* got clipnorm and clipval",
         ),
-        ({"clip_norm": [1.0]}, ValueError, r"a clip_norm that is a number above 0, got shape \(1"),
-        ({"global_clip_norm": "1"}, TypeError, "a global_clip_norm .* got dtype string"),
-        ({"clip_value": -1.0}, tf.errors.InvalidArgumentError, "a clip_value .* above 0, got -1.0"),
-        ({"clip_norm": 0}, tf.errors.InvalidArgumentError, "a clip_norm .* above 0, got 0"),
-        ({"clip_norm": np.nan}, tf.errors.InvalidArgumentError, "above 0, got nan"),
+        ({"clipnorm": [1.0]}, ValueError, r"a clipnorm that is a number above 0, got shape \(1"),
+        ({"global_clipnorm": "1"}, TypeError, "a global_clipnorm .* got dtype string"),
+        ({"clipvalue": -1.0}, tf.errors.InvalidArgumentError, "a clipvalue .* above 0, got -1.0"),
+        ({"clipnorm": 0}, tf.errors.InvalidArgumentError, "a clipnorm .* above 0, got 0"),
+        ({"clipnorm": np.nan}, tf.errors.InvalidArgumentError, "above 0, got nan"),
     ],
 )
 def test_wrong_limits_are_refused_and_nothing_is_accumulated(variables, limits, error, message):
@@ -107,13 +107,32 @@ def test_limit_may_be_a_tensor_that_changes(variables):
     optimizer = v1.train.GradientDescentOptimizer(1.0)
     apply = tf.function(
         lambda limit: accumulator.apply_gradients(
-            optimizer, [tf.constant([3.0, 4.0])], clip_norm=limit
+            optimizer, [tf.constant([3.0, 4.0])], clipnorm=limit
         ),
         input_signature=[tf.TensorSpec([])],
     )
     for limit in (2.5, 10.0):
         apply(limit)
     np.testing.assert_allclose(variables[0], [-4.5, -6.0])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a clip_norm that is a number above"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a clipnorm that is a number above"):
         apply(-1.0)
     np.testing.assert_allclose(variables[0], [-4.5, -6.0])
+
+
+@pytest.mark.parametrize("kind", ["clipnorm", "global_clipnorm"])
+def test_complex_gradients_are_clipped_by_their_norm(kind):
+    variable = tf.Variable(tf.zeros([2], tf.complex64))
+    accumulator = GradientAccumulator([variable], num_micro_batches=1)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    gradient = tf.constant([3.0 + 0.0j, 0.0 + 4.0j], tf.complex64)
+    accumulator.apply_gradients(optimizer, [gradient], **{kind: 2.5})
+    np.testing.assert_allclose(variable.numpy(), [-1.5, -2.0j], rtol=1e-6)
+
+
+def test_complex_gradients_are_not_clipped_by_value():
+    accumulator = GradientAccumulator([tf.Variable(tf.zeros([2], tf.complex64))], 1)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    with pytest.raises(ValueError, match="is complex.* Use clipnorm or global_clipnorm"):
+        gradient = tf.zeros([2], tf.complex64)
+        accumulator.apply_gradients(optimizer, [gradient], clipvalue=1.0)
+    assert int(accumulator.num_accumulated()) == 0

@@ -61,9 +61,9 @@ def test_skipping_gradients_that_a_loss_scale_depends_on_is_refused(weights):
     "limit, expected",
     [
         ({}, [-3.0, -4.0]),
-        ({"clip_norm": 2.5}, [-1.5, -2.0]),
-        ({"global_clip_norm": 2.5}, [-1.5, -2.0]),
-        ({"clip_value": 3.5}, [-3.0, -3.5]),
+        ({"clipnorm": 2.5}, [-1.5, -2.0]),
+        ({"global_clipnorm": 2.5}, [-1.5, -2.0]),
+        ({"clipvalue": 3.5}, [-3.0, -3.5]),
     ],
 )
 def test_limits_are_those_of_unscaled_gradients(weights, limit, expected):
@@ -85,7 +85,7 @@ def test_limits_are_those_of_unscaled_gradients(weights, limit, expected):
 def test_limit_with_a_constant_loss_scale_is_that_of_unscaled_gradients(weights):
     optimizer = keras.optimizers.SGD(1.0, loss_scale_factor=8.0)
     accumulator = GradientAccumulator([weights], 1)
-    accumulator.apply_gradients(optimizer, [8.0 * tf.constant([3.0, 4.0])], clip_norm=2.5)
+    accumulator.apply_gradients(optimizer, [8.0 * tf.constant([3.0, 4.0])], clipnorm=2.5)
     np.testing.assert_allclose(weights, [-1.5, -2.0])
 
 
@@ -116,7 +116,7 @@ def test_optimizers_of_keras_2_make_one_update_of_the_mean(weights, name, option
 def test_a_loss_scale_of_keras_2_skips_an_update_that_is_not_finite(weights):
     optimizer = loss_scale_optimizer2(optimizers2.SGD(1.0))
     accumulator = GradientAccumulator([weights], 2)
-    apply = tf.function(lambda x: accumulator.apply_gradients(optimizer, [x], clip_norm=2.5))
+    apply = tf.function(lambda x: accumulator.apply_gradients(optimizer, [x], clipnorm=2.5))
     for gradient in ([2.0, 8.0], [4.0, 0.0]):  # These are unscaled.
         apply(tf.constant(gradient))
     np.testing.assert_allclose(weights, [-1.5, -2.0])

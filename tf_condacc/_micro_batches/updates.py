@@ -1,4 +1,4 @@
-"""Updates that all replicas of a strategy make together, if a condition holds."""
+"""The parts of an update that all replicas of a strategy make together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._accumulators import replicas
-from tf_condacc._accumulators.clipping import Clipping, clips_itself
-from tf_condacc._accumulators.gradient_checks import name_of
+from tf_condacc._micro_batches.checks import name_of
+from tf_condacc._micro_batches.gradients import Clipping, clips_itself
+from tf_condacc._micro_batches.replicas import described, own_strategy
 from tf_condacc._typing import Gradient, VariableLike
 
 # Part of TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
@@ -21,58 +21,6 @@ _ENCLOSING = {
     "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
     "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
 }
-
-
-def update_if(
-    title: str,
-    variables: Sequence[VariableLike],
-    condition: tf.Tensor,
-    optimizer: Any,
-    clipping: Clipping | None,
-    take: Callable[[], list[Gradient]],
-    otherwise: Callable[[], list[tf.Tensor]] | None = None,
-) -> tf.Tensor:
-    """Updates variables with an optimizer if a condition holds, and returns the condition.
-
-    Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch is
-    built outside of the replicas, and updates from all of them.
-
-    Args:
-        title: What error messages call the object.
-        variables: The variables.
-        condition: The condition, which is the same on all replicas: `[] bool`.
-        optimizer: The optimizer.
-        clipping: How to clip the gradients; None if not at all.
-        take: Returns the gradients of the update.
-        otherwise: Called if the condition does not hold; returns tensors to compute. Under a
-            strategy it must be None.
-
-    Raises:
-        RuntimeError: Replicas cannot update variables together in the current graph.
-        ValueError: A variable was made outside of the scope of the strategy.
-    """
-    if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-        with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
-            optimizer.build(list(variables))
-
-    def update() -> Any:
-        gradients = _gradients_for(optimizer, take(), clipping)
-        pairs = list(zip(gradients, variables, strict=True))
-        return _share_reads(pairs, optimizer.apply_gradients(pairs))
-
-    def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
-        first = strategy.experimental_local_results(conditions)[0]
-        try:
-            _cond(first, lambda: strategy.run(update))
-        except AssertionError as error:  # TensorFlow does not say what is wrong.
-            _check_scope(title, strategy, variables, error)
-            raise
-
-    if not tf.distribute.has_strategy():
-        return _cond(condition, update, otherwise)
-    with explaining_graphs(title, "apply_gradients"):
-        tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
-    return condition
 
 
 @contextlib.contextmanager
@@ -89,7 +37,7 @@ def explaining_graphs(title: str, method: str) -> Iterator[None]:
         if _FROM_ANOTHER_GRAPH not in str(error):
             raise
         where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
-        strategy = replicas.described(replicas.own_strategy())
+        strategy = described(own_strategy())
         raise RuntimeError(
             f"{title}: {method}() is called inside {where} in a function that {strategy} runs on "
             "replicas, where they cannot make an update together or communicate. Call it directly "
@@ -98,7 +46,7 @@ def explaining_graphs(title: str, method: str) -> Iterator[None]:
         ) from error
 
 
-def _gradients_for(
+def gradients_for(
     optimizer: Any, gradients: Sequence[Gradient], clipping: Clipping | None
 ) -> list[Gradient]:
     """Returns gradients that an optimizer may add up over the replicas.
@@ -143,7 +91,7 @@ def sum_on_first_replica(gradient: Gradient) -> Gradient:
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
-def _share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) -> Any:
+def share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) -> Any:
     """Lets variables with sparse gradients be read without a copy again, after their update.
 
     Once rows of a variable have been updated, TensorFlow copies the whole variable whenever it is
@@ -171,11 +119,19 @@ def _of_tensorflow(variable: Any) -> tf.Variable:
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
-def _cond(
+def cond(
     condition: tf.Tensor,
     update: Callable[[], Any],
     otherwise: Callable[[], list[tf.Tensor]] | None = None,
 ) -> tf.Tensor:
+    """Makes an update if a condition holds, and returns the condition.
+
+    Args:
+        condition: The condition: `[] bool`.
+        update: Makes the update, and returns its operation in a graph with sessions.
+        otherwise: Called if the condition does not hold; returns tensors to compute.
+    """
+
     def updated() -> tf.Tensor:
         operation = update()
         with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
@@ -188,7 +144,7 @@ def _cond(
     return tf.cond(condition, updated, not_updated)
 
 
-def _check_scope(
+def check_scope(
     title: str,
     strategy: tf.distribute.Strategy,
     variables: Sequence[VariableLike],

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeVar
 
 import tensorflow as tf
 
-from tf_condacc._accumulators.clipping import checked_clipping
-from tf_condacc._accumulators.finite import is_any_not_finite
-from tf_condacc._accumulators.gradient_checks import (
-    check_in_use,
-    check_not_compiled,
-    check_optimizer,
-    checked_gradients,
-    checked_number,
-    checked_variables,
-    checked_weight,
-    checking_number,
-)
-from tf_condacc._accumulators.replica_accumulators import MicroBatch, ReplicaAccumulators
-from tf_condacc._accumulators.replica_updates import explaining_graphs, update_if
+from tf_condacc._micro_batches import updates
+from tf_condacc._micro_batches.checks import Checks, checked_variables
+from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
+from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import RestoreWatch, Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
@@ -35,6 +27,20 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def _not_converted(method: _Method) -> _Method:
     """Keeps AutoGraph from converting a method, whose conditions are Python values."""
     return tf.autograph.experimental.do_not_convert(method)
+
+
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def _updating(accumulator: GradientAccumulator) -> Iterator[None]:
+    """Notes that this thread calls the optimizer for an update of an accumulator."""
+    before = getattr(_thread, "updating", ())
+    _thread.updating = (*before, accumulator)
+    try:
+        yield
+    finally:
+        _thread.updating = before
 
 
 class GradientAccumulator(Trackable):
@@ -106,13 +112,14 @@ class GradientAccumulator(Trackable):
         self._name = name
         self._title = f"GradientAccumulator '{name}'"  # Error messages begin with it.
         self._variables = checked_variables(self._title, variables)
-        self._num_micro_batches = checked_number(self._title, num_micro_batches)
+        self._checks = Checks(self._title, self._variables)
+        self._num_micro_batches = self._checks.number(num_micro_batches)
         if reduction_type not in ("MEAN", "SUM"):
             raise ValueError(
                 f"{self._title} expects reduction_type 'MEAN' or 'SUM', got {reduction_type!r}."
             )
         self._skips_non_finite = bool(skip_non_finite)
-        self._replicas = ReplicaAccumulators(self._title, name, self._variables, reduction_type)
+        self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._restores = RestoreWatch()
         self._track_trackable(self._replicas, "replicas")
 
@@ -120,6 +127,11 @@ class GradientAccumulator(Trackable):
     def name(self) -> str:
         """The name of the object."""
         return self._name
+
+    @property
+    def variables(self) -> list[Any]:
+        """The variables, in the order in which their gradients are expected."""
+        return list(self._variables)
 
     @property
     def num_micro_batches(self) -> int:
@@ -153,9 +165,10 @@ class GradientAccumulator(Trackable):
             ValueError: There are more or fewer gradients than variables, one is None, or one has
                 another shape or data type than its variable; or `weight` is not a scalar, or a
                 variable with a weighted gradient is of an integer type. Nothing was accumulated.
-            RuntimeError: It is called outside of the function that the strategy runs, or in a
-                function that XLA compiles; or the first weight is given after a function was traced
-                that takes gradients without dividing by weights.
+            RuntimeError: It is called outside of the function that the strategy runs, in a function
+                that XLA compiles, or in a method of the optimizer that makes its update; or the
+                first weight is given after a function was traced that takes gradients without
+                dividing by weights.
             tf.errors.InvalidArgumentError: `weight` is negative, infinite or not a number. This
                 replica has accumulated nothing.
             tf.errors.InvalidArgumentError: ``tf.IndexedSlices`` have an index that their variable
@@ -164,7 +177,7 @@ class GradientAccumulator(Trackable):
         """
         micro_batch = self._checked_micro_batch(gradients, weight)
         with tf.control_dependencies(self._replicas.apply(micro_batch)):
-            return micro_batch.slots[0].accumulator.num_accumulated() >= self._num_micro_batches
+            return micro_batch.sums[0].accumulator.num_accumulated() >= self._num_micro_batches
 
     @_not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
@@ -187,16 +200,16 @@ class GradientAccumulator(Trackable):
                 the strategy runs.
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
-        slots = self._replicas.of_this_replica()
-        if slots is None:
+        sums = self._replicas.of_this_replica()
+        if sums is None:
             raise RuntimeError(
                 f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
                 "and trace functions that take after that."
             )
         required = self._num_micro_batches if num_required is None else num_required
-        lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
-        with checking_number(self._title, lowest, required), explaining_graphs(self._title, "take"):
-            return self._replicas.take(slots, required, lowest)
+        lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
+        with self._checks.has_enough(lowest, required), self._explaining_graphs("take"):
+            return self._replicas.take(sums, required, lowest)
 
     @_not_converted
     def apply_gradients(
@@ -205,9 +218,10 @@ class GradientAccumulator(Trackable):
         gradients: Iterable[Gradient],
         *,
         weight: TensorLike | None = None,
-        clip_norm: TensorLike | None = None,
-        global_clip_norm: TensorLike | None = None,
-        clip_value: TensorLike | None = None,
+        clipnorm: TensorLike | None = None,
+        global_clipnorm: TensorLike | None = None,
+        clipvalue: TensorLike | None = None,
+        **arguments: Any,
     ) -> tf.Tensor:
         """Accumulates the gradients of a micro-batch, and updates the variables after the last one.
 
@@ -224,12 +238,14 @@ class GradientAccumulator(Trackable):
                 it scales the loss, the limits below are those of unscaled gradients.
             gradients: The gradients, as in `accumulate`.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
-            clip_norm: The mean gradient of each variable is scaled down so that its L2 norm does
+            clipnorm: The mean gradient of each variable is scaled down so that its L2 norm does
                 not exceed this number: `[]`.
-            global_clip_norm: All gradients are scaled down by the same factor so that their common
+            global_clipnorm: All gradients are scaled down by the same factor so that their common
                 L2 norm does not exceed this number: `[]`.
-            clip_value: Elements are limited to at least ``-clip_value`` and at most ``clip_value``:
+            clipvalue: Elements are limited to at least ``-clipvalue`` and at most ``clipvalue``:
                 `[]`.
+            **arguments: Passed to ``optimizer.apply_gradients`` in each update: for example
+                `global_step`, which an optimizer of TensorFlow 1 increments.
 
         Returns:
             True if the variables were updated: `[] bool`.
@@ -249,39 +265,38 @@ class GradientAccumulator(Trackable):
         If the computation of a gradient fails, variables whose gradients were computed before may
         have been updated, as without accumulation.
         """
-        check_optimizer(self._title, optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
+        self._checks.optimizer(optimizer, self._skips_non_finite)
+        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
         if tf.distribute.has_strategy():
             complete = self.accumulate(gradients, weight)
-            return update_if(self._title, self._variables, complete, optimizer, clipping, self.take)
+            return self._update_if(complete, optimizer, clipping, arguments, self.take)
         # Unless micro-batches can be skipped, it is known before the gradients are computed whether
         # this one completes an update. So the gradients that an optimizer does not need together
         # update their variables as soon as they are computed.
         micro_batch = self._checked_micro_batch(gradients, weight)
-        slots, num_added = micro_batch.slots, micro_batch.num_added()
+        sums, num_added = micro_batch.sums, micro_batch.num_added()
         required = self._num_micro_batches
 
         def apply_and_take() -> list[Gradient]:
-            lowest = lowest_num_accumulated(*[slot.accumulator.accumulator_ref for slot in slots])
-            with checking_number(self._title, lowest + num_added, required):
+            lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
+            with self._checks.has_enough(lowest + num_added, required):
                 return self._replicas.apply_and_take(micro_batch, required, lowest + num_added)
 
         def apply() -> list[tf.Tensor]:
             return self._replicas.apply(micro_batch)
 
-        complete = slots[0].accumulator.num_accumulated() + num_added >= required
-        return update_if(
-            self._title, self._variables, complete, optimizer, clipping, apply_and_take, apply
-        )
+        complete = sums[0].accumulator.num_accumulated() + num_added >= required
+        return self._update_if(complete, optimizer, clipping, arguments, apply_and_take, apply)
 
     @_not_converted
     def apply_remainder(
         self,
         optimizer: Any,
         *,
-        clip_norm: TensorLike | None = None,
-        global_clip_norm: TensorLike | None = None,
-        clip_value: TensorLike | None = None,
+        clipnorm: TensorLike | None = None,
+        global_clipnorm: TensorLike | None = None,
+        clipvalue: TensorLike | None = None,
+        **arguments: Any,
     ) -> tf.Tensor:
         """Updates the variables from micro-batches that are too few for an update, if any are left.
 
@@ -296,16 +311,14 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called in a function or graph that is made before the first
                 `accumulate`; or as in `apply_gradients`.
         """
-        check_optimizer(self._title, optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._title, clip_norm, global_clip_norm, clip_value)
-        slots = self._replicas.of_this_replica()
-        check_in_use(self._title, slots is not None, "apply_remainder")
-        if slots is None:
+        self._checks.optimizer(optimizer, self._skips_non_finite)
+        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
+        sums = self._replicas.of_this_replica()
+        self._checks.in_use(sums is not None, "apply_remainder")
+        if sums is None:
             return tf.constant(False)
-        is_left = slots[0].accumulator.num_accumulated() > 0
-        return update_if(
-            self._title, self._variables, is_left, optimizer, clipping, lambda: self.take(1)
-        )
+        is_left = sums[0].accumulator.num_accumulated() > 0
+        return self._update_if(is_left, optimizer, clipping, arguments, lambda: self.take(1))
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -318,9 +331,9 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called under another strategy, or in a function or graph that is
                 made before the first `accumulate`.
         """
-        slots = self._replicas.of_any_replica()
-        check_in_use(self._title, slots is not None, "num_accumulated")
-        return tf.constant(0) if slots is None else slots[0].accumulator.num_accumulated()
+        sums = self._replicas.of_any_replica()
+        self._checks.in_use(sums is not None, "num_accumulated")
+        return tf.constant(0) if sums is None else sums[0].accumulator.num_accumulated()
 
     @_not_converted
     def num_skipped(self) -> tf.Tensor:
@@ -331,10 +344,10 @@ class GradientAccumulator(Trackable):
         Raises:
             RuntimeError: As in `num_accumulated`.
         """
-        slots = self._replicas.of_any_replica()
-        check_in_use(self._title, slots is not None, "num_skipped")
+        sums = self._replicas.of_any_replica()
+        self._checks.in_use(sums is not None, "num_skipped")
         zero = tf.constant(0, tf.int64)
-        return zero if slots is None else slots[0].accumulator.num_dropped()
+        return zero if sums is None else sums[0].accumulator.num_dropped()
 
     @_not_converted
     def reset(self) -> None:
@@ -344,7 +357,7 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called in a function or graph that is made before the first
                 `accumulate`.
         """
-        check_in_use(self._title, self._replicas.of_first_replica() is not None, "reset")
+        self._checks.in_use(self._replicas.of_first_replica() is not None, "reset")
         self._replicas.reset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GradientAccumulator:
@@ -354,7 +367,7 @@ class GradientAccumulator(Trackable):
         for name, value in vars(self).items():
             if name != "_replicas" and not name.startswith("_self_"):  # Trackable's own attributes.
                 copied.__dict__[name] = copy.deepcopy(value, memo)
-        copied._replicas = self._replicas.emptied(copied._variables)
+        copied._replicas = self._replicas.emptied(copied._checks)
         copied._track_trackable(copied._replicas, "replicas")
         return copied
 
@@ -380,10 +393,10 @@ class GradientAccumulator(Trackable):
 
     def _discard_at_restore(self) -> None:
         """Discards what is accumulated, because a checkpoint is restored."""
-        slots = self._replicas.of_first_replica()
-        if slots is None or not tf.executing_eagerly():
+        sums = self._replicas.of_first_replica()
+        if sums is None or not tf.executing_eagerly():
             return
-        number = int(slots[0].accumulator.num_accumulated())
+        number = int(sums[0].accumulator.num_accumulated())
         if number > 0:
             text = "%s discards %d accumulated micro-batches, because a checkpoint is restored."
             _LOG.warning(text, self._title, number)
@@ -393,11 +406,72 @@ class GradientAccumulator(Trackable):
         self, gradients: Iterable[Gradient], weight: TensorLike | None
     ) -> MicroBatch:
         """Returns a micro-batch of checked gradients, and makes the accumulators if need be."""
-        check_not_compiled(self._title)
-        gradients = checked_gradients(self._title, gradients, self._variables)
-        weight = checked_weight(self._title, weight, self._variables)
-        slots = self._replicas.made_for(gradients)
-        with explaining_graphs(self._title, "accumulate"):
+        self._checks.not_compiled()
+        if self in getattr(_thread, "updating", ()):
+            raise RuntimeError(
+                f"{self._title} is used in a method of the optimizer that makes its update, so its "
+                "mean would be accumulated again and never be applied. Call it where the "
+                "gradients are computed, with an optimizer whose methods do not call it."
+            )
+        gradients = self._checks.gradients(gradients)
+        weight = self._checks.weight(weight)
+        sums = self._replicas.made_for(gradients)
+        with self._explaining_graphs("accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
-        return MicroBatch(slots, gradients, weight, weight_sum, is_skipped)
+        return MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
+
+    def _update_if(
+        self,
+        condition: tf.Tensor,
+        optimizer: Any,
+        clipping: Clipping | None,
+        arguments: dict[str, Any],
+        take: Callable[[], list[Gradient]],
+        otherwise: Callable[[], list[tf.Tensor]] | None = None,
+    ) -> tf.Tensor:
+        """Updates variables with an optimizer if a condition holds, and returns the condition.
+
+        Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch
+        is built outside of the replicas, and updates from all of them.
+
+        Args:
+            condition: The condition, which is the same on all replicas: `[] bool`.
+            optimizer: The optimizer.
+            clipping: How to clip the gradients; None if not at all.
+            arguments: Further arguments of the optimizer's `apply_gradients`.
+            take: Returns the gradients of the update.
+            otherwise: Called if the condition does not hold; returns tensors to compute. Under a
+                strategy it must be None.
+
+        Raises:
+            RuntimeError: Replicas cannot update variables together in the current graph.
+            ValueError: A variable was made outside of the scope of the strategy.
+        """
+        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
+                optimizer.build(list(self._variables))
+
+        def update() -> Any:
+            gradients = updates.gradients_for(optimizer, take(), clipping)
+            pairs = list(zip(gradients, self._variables, strict=True))
+            with _updating(self):
+                updated = optimizer.apply_gradients(pairs, **arguments)
+            return updates.share_reads(pairs, updated)
+
+        def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
+            first = strategy.experimental_local_results(conditions)[0]
+            try:
+                updates.cond(first, lambda: strategy.run(update))
+            except AssertionError as error:  # TensorFlow does not say what is wrong.
+                updates.check_scope(self._title, strategy, self._variables, error)
+                raise
+
+        if not tf.distribute.has_strategy():
+            return updates.cond(condition, update, otherwise)
+        with self._explaining_graphs("apply_gradients"):
+            tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
+        return condition
+
+    def _explaining_graphs(self, method: str) -> contextlib.AbstractContextManager[None]:
+        return updates.explaining_graphs(self._title, method)

@@ -1,4 +1,4 @@
-"""The clipping of the gradients of an update, as optimizers of Keras clip them."""
+"""What is done with gradients before they are accumulated or applied: checks, and clipping."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._accumulators.gradient_checks import checked_scalar, is_loss_scaling
+from tf_condacc._micro_batches.checks import Checks, checked_scalar, is_loss_scaling, parts_of
 from tf_condacc._typing import Gradient, TensorLike
 
-_KERAS_ARGUMENTS = ("clipnorm", "global_clipnorm", "clipvalue")
+_KINDS = ("clipnorm", "global_clipnorm", "clipvalue")  # The names of Keras.
+_HAS_NON_FINITE = 2  # The mode whose second output is 1 if an element is not finite, otherwise 0.
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Clipping:
     """A kind of clipping, and its limit.
 
     Attributes:
-        kind: "clip_norm", "global_clip_norm" or "clip_value".
+        kind: "clipnorm", "global_clipnorm" or "clipvalue".
         limit: The highest norm, or the highest absolute value: `[] float64`.
     """
 
@@ -37,11 +38,11 @@ class Clipping:
         limit = self.limit
         if hasattr(optimizer, "scale_loss"):
             limit = tf.cast(optimizer.scale_loss(tf.cast(limit, tf.float32)), tf.float64)
-        if self.kind == "clip_value":
+        if self.kind == "clipvalue":
             keeps = is_loss_scaling(optimizer)
             return [_clipped_by_value(one, limit, keeps) for one in gradients]
         squares = [_sum_of_squares(one) for one in gradients]
-        if self.kind == "global_clip_norm":
+        if self.kind == "global_clipnorm":
             squares = [tf.add_n(squares)] * len(squares)
         return [
             _clipped_by_norm(one, tf.sqrt(square), limit)
@@ -50,53 +51,57 @@ class Clipping:
 
 
 def checked_clipping(
-    title: str,
-    clip_norm: TensorLike | None,
-    global_clip_norm: TensorLike | None,
-    clip_value: TensorLike | None,
+    checks: Checks,
+    clipnorm: TensorLike | None,
+    global_clipnorm: TensorLike | None,
+    clipvalue: TensorLike | None,
 ) -> Clipping | None:
     """Returns the clipping that arguments ask for, or None.
 
     Args:
-        title: What error messages call the object.
-        clip_norm: The highest norm of each gradient: `[]`, a number above 0. None, here and below,
+        checks: The checks of the object whose gradients are clipped.
+        clipnorm: The highest norm of each gradient: `[]`, a number above 0. None, here and below,
             stands for no such limit.
-        global_clip_norm: The highest norm of all gradients together: `[]`.
-        clip_value: The highest absolute value of an element: `[]`.
+        global_clipnorm: The highest norm of all gradients together: `[]`.
+        clipvalue: The highest absolute value of an element: `[]`.
 
     Raises:
         TypeError: A limit is not a real number.
-        ValueError: There are several limits, or one is not a scalar.
+        ValueError: There are several limits, one is not a scalar, or a variable is complex and
+            `clipvalue` is given.
         tf.errors.InvalidArgumentError: A limit is not above 0. Raised at once if the value is
             known, and otherwise when the gradients are clipped.
     """
-    limits = {
-        "clip_norm": clip_norm,
-        "global_clip_norm": global_clip_norm,
-        "clip_value": clip_value,
-    }
-    given = {kind: limit for kind, limit in limits.items() if limit is not None}
+    limits = zip(_KINDS, (clipnorm, global_clipnorm, clipvalue), strict=True)
+    given = {kind: limit for kind, limit in limits if limit is not None}
     if not given:
         return None
     if len(given) > 1:
         raise ValueError(
-            f"{title} expects at most one of {', '.join(limits)}, as optimizers of Keras do, got "
-            f"{' and '.join(given)}."
+            f"{checks.title} expects at most one of {', '.join(_KINDS)}, as optimizers of Keras "
+            f"do, got {' and '.join(given)}."
         )
     ((kind, limit),) = given.items()
-    expected = f"{title} expects a {kind} that is a number above 0"
+    for variable in checks.variables if kind == "clipvalue" else ():
+        if tf.as_dtype(variable.dtype).is_complex:
+            raise ValueError(
+                f"{checks.title_of(variable)} is complex, and complex numbers have no order. Use "
+                "clipnorm or global_clipnorm instead of clipvalue."
+            )
+    expected = f"{checks.title} expects a {kind} that is a number above 0"
     return Clipping(kind, checked_scalar(expected, limit, lambda x: x > 0))
 
 
 def clips_itself(optimizer: Any) -> bool:
     """Returns whether an optimizer of Keras clips the gradients that it is given."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return any(getattr(inner, name, None) for name in _KERAS_ARGUMENTS)
+    return any(getattr(part, name, None) for part in parts_of(optimizer) for name in _KINDS)
 
 
 def _sum_of_squares(gradient: Gradient) -> tf.Tensor:
     """Returns the sum of the squares of a gradient's elements: `[] float64`."""
     values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    if values.dtype.is_complex:
+        return _sum_of_squares(tf.math.real(values)) + _sum_of_squares(tf.math.imag(values))
     if values.dtype in (tf.float16, tf.bfloat16):
         values = tf.cast(values, tf.float32)
     return 2 * tf.cast(tf.nn.l2_loss(values), tf.float64)
@@ -118,3 +123,39 @@ def _clipped_by_value(gradient: Gradient, limit: tf.Tensor, keeps_non_finite: bo
     limit = tf.cast(limit, gradient.dtype)
     clipped = tf.clip_by_value(gradient, -limit, limit)
     return tf.where(tf.math.is_finite(gradient), clipped, gradient) if keeps_non_finite else clipped
+
+
+def is_any_not_finite(
+    gradients: Sequence[Gradient], weight: tf.Tensor | None = None
+) -> tf.Tensor | bool:
+    """Returns whether any gradient of any replica has a NaN or an infinity: `[] bool`.
+
+    The gradients of a replica whose weight is 0 do not matter: they add zeros.
+
+    The operation of TensorFlow's debugger reads each element once and writes nothing, unlike
+    ``tf.reduce_all(tf.math.is_finite(...))``. Several gradients are checked in parallel.
+
+    Args:
+        gradients: The gradients of this replica.
+        weight: Their weight: `[] float64`; None for 1.
+    """
+    values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in gradients]
+    parts = [
+        part
+        for one in values
+        for part in ([tf.math.real(one), tf.math.imag(one)] if one.dtype.is_complex else [one])
+    ]
+    outputs = [
+        tf.raw_ops.DebugNumericSummaryV2(input=part, tensor_debug_mode=_HAS_NON_FINITE)
+        for part in parts
+    ]
+    if tf.executing_eagerly():  # Eager operations on scalars would take most of the time.
+        num_bad: Any = sum(float(output.numpy()[1]) for output in outputs)
+    else:
+        num_bad = tf.add_n(outputs)[1]
+    if weight is not None:
+        num_bad = tf.where(weight > 0, num_bad, 0.0)
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        context = tf.distribute.get_replica_context()
+        num_bad = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.convert_to_tensor(num_bad))
+    return num_bad > 0

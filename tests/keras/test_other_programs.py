@@ -1,0 +1,343 @@
+"""Programs of many kinds learn what one big batch teaches, or get an error that says why not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.keras.trainings import (
+    Case,
+    OwnStep,
+    Subclassed,
+    X,
+    Y,
+    accumulating,
+    assert_same,
+    fit,
+    largest_difference,
+    num_updates,
+    plain,
+    sequential,
+)
+from tf_condacc.keras import accumulate_gradients
+
+NUM_SAMPLES = 48
+
+
+def scaled(pairs: Any) -> list[Any]:
+    """Halves the gradients of hidden layers: the last layer has one unit."""
+    return [
+        (gradient if variable.shape[-1] == 1 else gradient / 2, variable)
+        for gradient, variable in pairs
+    ]
+
+
+class Scaling(keras.optimizers.SGD):
+    """Halves the gradients of hidden layers in `apply_gradients`."""
+
+    def apply_gradients(self, grads_and_vars: Any, factor: float = 1.0) -> Any:
+        return super().apply_gradients([(factor * g, v) for g, v in scaled(grads_and_vars)])
+
+
+class ScalingInApply(keras.optimizers.SGD):
+    """Halves the gradients of hidden layers in `apply`."""
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        pairs = scaled(zip(grads, trainable_variables, strict=True))
+        return super().apply([gradient for gradient, _ in pairs], trainable_variables)
+
+
+def patched(rate: float) -> keras.Optimizer:
+    """Returns an optimizer whose instance halves the gradients of hidden layers."""
+    optimizer = keras.optimizers.SGD(rate)
+    original = optimizer.apply_gradients
+    optimizer.apply_gradients = lambda pairs: original(scaled(pairs))
+    return optimizer
+
+
+class CallsApplyGradients(Subclassed):
+    """A model whose `train_step` gives an argument of its own to `apply_gradients`."""
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply_gradients(
+            zip(gradients, self.trainable_weights, strict=True), factor=2.0
+        )
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer"),
+    [
+        (Subclassed, Scaling),
+        (Subclassed, ScalingInApply),
+        (Subclassed, patched),
+        (CallsApplyGradients, Scaling),
+        (OwnStep, Scaling),
+        (OwnStep, ScalingInApply),
+    ],
+)
+def test_what_stands_in_the_methods_of_the_optimizer_is_done_once_per_update(model, optimizer):
+    case = Case(model, lambda: optimizer(0.05), compile={"metrics": None}, compares_loss=False)
+    assert_same(case, accumulating(case), plain(case))
+
+
+def test_a_method_that_is_patched_after_the_call_is_done_once_per_update():
+    def trained(num_micro_batches: int) -> keras.Model:
+        keras.utils.set_random_seed(1)
+        model = sequential()
+        model.compile(keras.optimizers.SGD(0.05), "mse")
+        if num_micro_batches > 1:
+            accumulate_gradients(model, num_micro_batches)
+        fit(model, batch_size=32 // num_micro_batches)
+        original = model.optimizer.apply_gradients
+        model.optimizer.apply_gradients = lambda pairs: original([(g / 2, v) for g, v in pairs])
+        model.make_train_function(force=True)
+        fit(model, batch_size=32 // num_micro_batches)
+        return model
+
+    ours, truth = trained(4), trained(1)
+    assert largest_difference(ours.get_weights(), truth.get_weights()) < 1e-6
+
+
+class TwoOptimizers(Subclassed):
+    """A model that trains with optimizers of its own."""
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        self.own_optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        return {"loss": loss}
+
+
+def test_an_epoch_without_anything_accumulated_is_reported_once(caplog):
+    model = TwoOptimizers()
+    model.compile()
+    model.own_optimizer = keras.optimizers.SGD(0.1)
+    accumulate_gradients(model, 4)
+    with caplog.at_level(logging.WARNING, logger="tf_condacc"):
+        fit(model, epochs=2)
+    (record,) = caplog.records
+    assert "has accumulated nothing" in record.getMessage()
+    assert "model.optimizer" in record.getMessage()
+
+
+def test_a_train_step_that_is_set_after_the_call_accumulates():
+    model = sequential()
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 4)
+    fit(model)
+    before = num_updates(model)
+    steps = []
+
+    def train_step(data: Any) -> Any:
+        steps.append(data)
+        return keras.Model.train_step(model, data)
+
+    model.train_step = train_step
+    fit(model)
+    assert steps and num_updates(model) == 2 * before
+
+
+class InCallback(keras.callbacks.Callback):
+    """Doubles the number of micro-batches in the second epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if epoch == 1:
+            accumulate_gradients(self.model, 4)
+
+
+def test_a_callback_may_change_the_number_of_micro_batches_between_epochs():
+    model = sequential()
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    model.fit(X[:56], Y[:56], batch_size=8, epochs=2, callbacks=[InCallback()], verbose=0)
+    assert num_updates(model) == 4 + 2  # 7 batches in each epoch.
+
+
+def test_a_callback_of_a_fit_that_does_not_accumulate_is_refused():
+    model = sequential()
+    model.compile("sgd", "mse")
+    with pytest.raises(RuntimeError, match="while fit of model .* runs.* Call it before fit"):
+        fit(model, epochs=2, callbacks=[InCallback()])
+
+
+class DropsLayers(Subclassed):
+    """A model that leaves a layer out of every second step, which is decided in Python."""
+
+    num_steps = 0
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        self.num_steps += int(training)
+        hidden = self.hidden(inputs)
+        return self.last(tf.stop_gradient(hidden) if self.num_steps % 2 else hidden)
+
+
+def test_gradients_that_are_missing_in_some_micro_batches_are_refused():
+    model = DropsLayers()
+    model.hidden.kernel_regularizer = None
+    model.compile("sgd", "mse", run_eagerly=True)
+    accumulate_gradients(model, 4)
+    with pytest.raises(
+        ValueError, match=r"/kernel', .*/bias'\] have gradients in some .*None in others"
+    ):
+        fit(model)
+
+
+def test_variables_may_be_frozen_between_updates():
+    model = Subclassed()
+    model.compile("sgd", "mse", run_eagerly=True)
+    accumulate_gradients(model, 2)
+    fit(model)
+    frozen = model.hidden.kernel.numpy()
+    model.hidden.trainable = False
+    fit(model)
+    np.testing.assert_array_equal(model.hidden.kernel.numpy(), frozen)
+
+
+class AppliesInParts(Subclassed):
+    """A model whose layers are updated in calls of their own."""
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        pairs = list(zip(gradients, self.trainable_weights, strict=True))
+        self.optimizer.apply_gradients(pairs[:2])
+        self.optimizer.apply_gradients(pairs[2:])
+        return {"loss": loss}
+
+
+def test_several_calls_are_refused_if_a_micro_batch_may_be_skipped():
+    model = AppliesInParts()
+    model(X[:1])
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 4, skip_non_finite=True)
+    with pytest.raises(ValueError, match="in several calls.* leave out skip_non_finite"):
+        fit(model)
+
+
+def mean_of_positives(y: Any, prediction: Any) -> Any:
+    positive = tf.cast(y > 0, tf.float32)
+    total = tf.reduce_sum(positive * (y - prediction) ** 2)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(positive))
+
+
+def num_positives(x: Any, y: Any, sample_weight: Any) -> Any:
+    return tf.reduce_sum(tf.cast(y > 0, tf.float32))
+
+
+@pytest.mark.parametrize("run_eagerly", [True, False])
+def test_a_loss_that_is_divided_by_something_else_has_a_weight(run_eagerly):
+    def trained(num_micro_batches: int) -> keras.Model:
+        keras.utils.set_random_seed(1)
+        model = sequential()
+        model.compile(keras.optimizers.SGD(0.1), mean_of_positives, run_eagerly=run_eagerly)
+        if num_micro_batches > 1:
+            accumulate_gradients(model, num_micro_batches, weight=num_positives)
+        fit(model, batch_size=32 // num_micro_batches)
+        return model
+
+    assert largest_difference(trained(4).get_weights(), trained(1).get_weights()) < 1e-6
+
+
+def test_a_weight_that_is_no_function_is_refused():
+    with pytest.raises(TypeError, match=r"a function weight\(x, y, sample_weight\), got 3"):
+        accumulate_gradients(sequential(), 2, weight=3)
+
+
+class Points(tf.experimental.BatchableExtensionType):
+    """Inputs and targets in one object."""
+
+    x: tf.Tensor
+    y: tf.Tensor
+
+
+class OfPoints(Subclassed):
+    """A model whose batch is one object, or comes with a constant."""
+
+    def train_step(self, data: Any) -> Any:
+        factor = 1.0
+        if isinstance(data, tuple) and len(data) == 2:
+            (factor, x), y = data
+            factor = factor[0]
+        else:
+            points = data[0] if isinstance(data, tuple) else data
+            x, y = points.x, points.y
+        with tf.GradientTape() as tape:
+            loss = factor * keras.ops.mean((self(x, training=True) - y) ** 2)
+        gradients = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        return {"loss": loss}
+
+
+def points(batch_size: int) -> tf.data.Dataset:
+    objects = Points(X[:NUM_SAMPLES], Y[:NUM_SAMPLES])
+    return tf.data.Dataset.from_tensor_slices(objects).batch(batch_size)
+
+
+def with_constant(batch_size: int) -> tf.data.Dataset:
+    pairs = tf.data.Dataset.from_tensor_slices((X[:NUM_SAMPLES], Y[:NUM_SAMPLES]))
+    return pairs.batch(batch_size).map(lambda x, y: ((tf.ones([1]), x), y))
+
+
+@pytest.mark.parametrize("dataset", [points, with_constant])
+def test_the_samples_of_a_batch_are_counted_in_its_targets(dataset: Callable[[int], Any]):
+    def trained(num_micro_batches: int) -> keras.Model:
+        keras.utils.set_random_seed(1)
+        model = OfPoints()
+        model(X[:1])
+        model.compile(keras.optimizers.SGD(0.1))
+        if num_micro_batches > 1:
+            accumulate_gradients(model, num_micro_batches)
+        model.fit(dataset(28 // num_micro_batches), verbose=0)
+        return model
+
+    # The second update is from 7, 7 and 6 samples.
+    assert largest_difference(trained(4).get_weights(), trained(1).get_weights()) < 1e-6
+
+
+def test_the_context_of_an_accumulation_ends_it_and_frees_what_it_held():
+    model = sequential()
+    model.compile("sgd", "mse", run_eagerly=True)
+    with accumulate_gradients(model, 4) as accumulation:
+        model.train_on_batch(X[:8], Y[:8])
+        (accumulator,) = accumulation._accumulators.values()
+        assert int(accumulator.num_accumulated()) == 1
+    assert int(accumulator.num_accumulated()) == 0
+    model.train_on_batch(X[:8], Y[:8])
+    assert num_updates(model) == 1
+
+
+@pytest.mark.skipif(not hasattr(keras.optimizers, "MultiOptimizer"), reason="needs MultiOptimizer")
+def test_the_optimizers_in_an_optimizer_are_checked():
+    parts = {".*last.*": keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)}
+    optimizers = keras.optimizers.OptimizerMap(keras.optimizers.SGD(0.1), parts)
+    model = sequential()
+    model.compile(keras.optimizers.MultiOptimizer(optimizers), "mse")
+    with pytest.raises(ValueError, match="SGD with gradient_accumulation_steps=2"):
+        accumulate_gradients(model, 2)
+
+
+def test_weights_can_be_used_while_all_numerics_are_checked():
+    tf.debugging.enable_check_numerics()
+    try:
+        model = sequential()
+        model.compile("sgd", "mse")
+        accumulate_gradients(model, 4)
+        fit(model)
+    finally:
+        tf.debugging.disable_check_numerics()
+    assert num_updates(model) == 4

@@ -1,0 +1,484 @@
+"""The sums of the gradients of micro-batches, on all replicas of a strategy."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_condacc._accumulators.dense import ConditionalAccumulator
+from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
+from tf_condacc._accumulators.weights import multiplied
+from tf_condacc._micro_batches.checks import Checks, name_of
+from tf_condacc._ops.host import arguments_on_host, host_int64
+from tf_condacc._ops.native import ops
+from tf_condacc._tensorflow import Trackable
+from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+_NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
+_ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
+
+
+class _FoldingAccumulator(ConditionalAccumulator):
+    """An accumulator that holds no gradients except the sum and the last one.
+
+    A forward and a backward pass lie between two micro-batches, so gradients that are held back for
+    the next one only take memory.
+    """
+
+    _ATTRIBUTES = {"holds": False}
+
+
+@dataclass(frozen=True)
+class VariableSum:
+    """The accumulator of one variable on one replica.
+
+    Attributes:
+        accumulator: The accumulator.
+        shape: Shape of the variable.
+    """
+
+    accumulator: ConditionalAccumulator | SparseConditionalAccumulator
+    shape: tf.TensorShape
+
+    @property
+    def is_dense(self) -> bool:
+        """True if the gradients that are taken are dense."""
+        return isinstance(self.accumulator, ConditionalAccumulator)
+
+    def apply(self, gradient: Gradient, weight: tf.Tensor | None, step: tf.Tensor) -> tf.Tensor:
+        """Applies a gradient, and returns whether it was accumulated: `[] bool`.
+
+        Args:
+            gradient: The gradient.
+            weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
+                infinities adds zeros only.
+            step: The local step; see `local_step`.
+        """
+        gradient = _multiplied(gradient, weight)
+        if isinstance(self.accumulator, SparseConditionalAccumulator):
+            return self.accumulator.try_apply_indexed_slices_grad(gradient, step)
+        return self.accumulator.try_apply_grad(gradient, step)
+
+    def take(self, num_required: TensorLike, factor: tf.Tensor | None) -> Gradient:
+        """Takes what is accumulated. It has been checked that this is enough.
+
+        Args:
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            factor: Factor of the result: `[] float64`; None for 1.
+        """
+        if isinstance(self.accumulator, ConditionalAccumulator):
+            taken = self.accumulator.try_take_grad(num_required).value
+        else:
+            taken = self.accumulator.try_take_indexed_slices_grad(num_required).value
+            taken.values.set_shape([None, *self.shape[1:]])
+        return _multiplied(taken, factor)
+
+    def apply_and_take(
+        self,
+        gradient: tf.Tensor,
+        weight: tf.Tensor | None,
+        step: tf.Tensor,
+        num_required: TensorLike,
+        factor: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Does what `apply` and `take` of a dense gradient do, in one operation."""
+        gradient = tf.convert_to_tensor(_multiplied(gradient, weight))
+        taken = ops.condacc_dense_apply_take(
+            self.accumulator.accumulator_ref, step, gradient, num_required
+        )
+        taken.set_shape(self.shape)
+        return _multiplied(taken, factor)
+
+
+class WeightSum:
+    """The weights of the micro-batches that one replica has accumulated since the last take.
+
+    Args:
+        name: Name of the accumulator.
+        replica: Number of the replica.
+    """
+
+    def __init__(self, name: str, replica: int) -> None:
+        # Sums the weights and counts them, because not every micro-batch has a weight.
+        with tf.init_scope(), tf.device(_device_of(replica)):
+            self.accumulator = ConditionalAccumulator(
+                tf.float64, [2], name=name, reduction_type="SUM"
+            )
+
+    def add(self, weight: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        """Adds the weight of a micro-batch, and returns whether it was added: `[] bool`.
+
+        Args:
+            weight: The weight: `[] float64`.
+            step: The local step; see `local_step`.
+        """
+        return self.accumulator.try_apply_grad(tf.stack([weight, tf.ones_like(weight)]), step)
+
+    def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor:
+        """Takes the weights, and returns what turns this replica's means into weighted ones.
+
+        The mean over n micro-batches is multiplied by n and divided by the sum of all weights.
+        Optimizers sum the replicas' gradients, which are already divided by the number of replicas.
+        The sum of the weights is divided by that number as well.
+
+        Args:
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+
+        Returns:
+            The factor, 0 if no micro-batch of any replica has a weight above 0: `[] float64`.
+        """
+        number = tf.cast(num_accumulated, tf.float64)
+        taken, weights = self.accumulator.try_take_grad(1)
+        weights = tf.where(taken, weights, tf.zeros_like(weights))
+        total = weights[0] + (number - weights[1])  # A micro-batch without a weight counts as 1.
+        num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if num_replicas > 1:
+            context = tf.distribute.get_replica_context()
+            total = context.all_reduce(tf.distribute.ReduceOp.SUM, total)
+        return tf.math.divide_no_nan(number * num_replicas, total)
+
+
+def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
+    """Returns the local step of a micro-batch, with which accumulators drop or keep it: `[] int64`.
+
+    All gradients of a micro-batch share it: a constant for each would be a node for each.
+
+    Args:
+        is_skipped: Whether to drop the micro-batch as stale, which accumulators count: `[] bool`.
+    """
+    if isinstance(is_skipped, bool):
+        return host_int64(_ALWAYS_STALE if is_skipped else _NEVER_STALE)
+    stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
+    return tf.where(is_skipped, stale, never_stale)
+
+
+def own_strategy() -> tf.distribute.Strategy | None:
+    """Returns the strategy in whose scope the caller is, or None for the default one."""
+    return tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
+
+
+def described(strategy: tf.distribute.Strategy | None) -> str:
+    """Returns what error messages call a strategy; None stands for the default one."""
+    return "the default strategy" if strategy is None else type(strategy).__name__
+
+
+class MicroBatch(NamedTuple):
+    """The gradients of a micro-batch of one replica, and where they go.
+
+    Attributes:
+        sums: The accumulators of the replica.
+        gradients: A gradient for each.
+        weight: Weight of the micro-batch: `[] float64`; None if it has none.
+        weight_sum: The sum of weights of the replica; None if it is not needed.
+        is_skipped: Whether to drop the micro-batch: `[] bool`.
+    """
+
+    sums: list[VariableSum]
+    gradients: list[Gradient]
+    weight: tf.Tensor | None
+    weight_sum: WeightSum | None
+    is_skipped: tf.Tensor | bool
+
+    def targets(self) -> Iterator[tuple[VariableSum, Gradient]]:
+        """Returns each accumulator and its gradient."""
+        return zip(self.sums, self.gradients, strict=True)
+
+    def num_added(self) -> tf.Tensor | int:
+        """Returns by how much the micro-batch increases the number of micro-batches: `[] int32`."""
+        if isinstance(self.is_skipped, bool):
+            return int(not self.is_skipped)
+        return 1 - tf.cast(self.is_skipped, tf.int32)
+
+
+class ReplicaAccumulators(Trackable):
+    """The accumulators of each replica, which its first gradients and its first weight make.
+
+    Args:
+        checks: The checks of the `GradientAccumulator`, which know its title and its variables.
+        name: Name of the `GradientAccumulator`, with which those of the accumulators begin.
+        reduction_type: "MEAN" or "SUM".
+
+    Raises:
+        RuntimeError: Replicas make no common updates, or each would make its own object.
+    """
+
+    def __init__(self, checks: Checks, name: str, reduction_type: str) -> None:
+        self._checks = checks
+        self._title = checks.title
+        self._name = name
+        self._variables = checks.variables
+        self._reduction_type = reduction_type
+        self._check_is_outside_replicas()
+        self._strategy = own_strategy()
+        # Keyed by the number of the replica.
+        self._sums: dict[int, list[VariableSum]] = {}
+        self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
+        self._is_traced_without_weights = False
+
+    def made_for(self, gradients: Sequence[Gradient]) -> list[VariableSum]:
+        """Returns the accumulators of this replica. If there are none, the gradients make them.
+
+        Raises:
+            RuntimeError: It is called outside of the functions that the strategy runs on replicas.
+            ValueError: The accumulator of a variable takes ``tf.IndexedSlices`` only.
+        """
+        replica = self._replica()
+        if replica not in self._sums:
+            # Error messages of the operations contain the names of the accumulators.
+            names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
+            sums = _make_sums(replica, names, self._variables, gradients, self._reduction_type)
+            for position, each in enumerate(sums):
+                self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
+            self._sums[replica], self._strategy = sums, own_strategy()
+        sums = self._sums[replica]
+        for gradient, each, variable in zip(gradients, sums, self._variables, strict=True):
+            if not each.is_dense and not isinstance(gradient, tf.IndexedSlices):
+                raise ValueError(
+                    f"{self._checks.title_of(variable)} is a tensor, expected "
+                    "tf.IndexedSlices as in the first micro-batch."
+                )
+        return sums
+
+    def weight_sum_made(self) -> WeightSum | None:
+        """Returns the weights of this replica, which the first call makes; None for sums.
+
+        Raises:
+            RuntimeError: A function was traced that takes means without dividing by weights.
+        """
+        replica = self._replica()
+        if self._reduction_type == "MEAN" and replica not in self._weights:
+            if self._is_traced_without_weights:
+                raise RuntimeError(
+                    f"{self._title}: the first weight is given after a function was traced that "
+                    "takes gradients, which would not divide by weights. Give weights in the "
+                    "first function that is traced; a micro-batch without one has weight=1.0."
+                )
+            weights = WeightSum(f"{self._name}/weights", replica)
+            self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
+            self._weights[replica] = weights
+        return self._weights.get(replica)
+
+    def apply(self, micro_batch: MicroBatch) -> list[tf.Tensor]:
+        """Applies the gradients of a micro-batch to the accumulators of this replica.
+
+        Returns:
+            Whether each gradient, and the weight, was added: `[] bool` each.
+        """
+        step = local_step(micro_batch.is_skipped)
+        applied = self._apply_sparse_and_weight(micro_batch, step)
+        with tf.control_dependencies(applied[-1:]):
+            return applied + [
+                each.apply(gradient, micro_batch.weight, step)
+                for each, gradient in micro_batch.targets()
+                if each.is_dense
+            ]
+
+    def apply_and_take(
+        self, micro_batch: MicroBatch, num_required: TensorLike, num_accumulated: tf.Tensor
+    ) -> list[Gradient]:
+        """Applies the gradients of a micro-batch, and takes what the accumulators then have.
+
+        Args:
+            micro_batch: The micro-batch.
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            num_accumulated: Number of micro-batches of this replica, this one included: `[] int32`.
+        """
+        step = local_step(micro_batch.is_skipped)
+        applied = self._apply_sparse_and_weight(micro_batch, step)
+        with (
+            tf.control_dependencies(applied[-1:]),
+            self._weights_taken(num_required, num_accumulated) as (required, factor),
+        ):
+            return [
+                each.apply_and_take(gradient, micro_batch.weight, step, required, factor)
+                if each.is_dense
+                else each.take(required, factor)
+                for each, gradient in micro_batch.targets()
+            ]
+
+    def take(
+        self, sums: Sequence[VariableSum], num_required: TensorLike, num_accumulated: tf.Tensor
+    ) -> list[Gradient]:
+        """Takes what the accumulators of this replica have. It has been checked to be enough.
+
+        Args:
+            sums: The accumulators.
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+        """
+        with self._weights_taken(num_required, num_accumulated) as (required, factor):
+            return [each.take(required, factor) for each in sums]
+
+    def of_this_replica(self) -> list[VariableSum] | None:
+        """Returns the accumulators of the replica that calls; None if it has none yet."""
+        return self._sums.get(self._replica())
+
+    def of_first_replica(self) -> list[VariableSum] | None:
+        """Returns the accumulators of the first replica of this process; None if there are none."""
+        return next(iter(self._sums.values()), None)
+
+    def of_any_replica(self) -> list[VariableSum] | None:
+        """Returns the accumulators of this replica, or of the first one between steps."""
+        strategy = own_strategy()
+        in_scope = strategy is self._strategy and tf.distribute.in_cross_replica_context()
+        if self._strategy is not None and (in_scope or strategy is None):
+            return self.of_first_replica()
+        return self.of_this_replica()
+
+    def reset(self) -> None:
+        """Discards the gradients and weights of all replicas of this process."""
+        for each in (each for sums in self._sums.values() for each in sums):
+            each.accumulator.reset(0)
+        for weights in self._weights.values():
+            weights.accumulator.reset(0)
+
+    def emptied(self, checks: Checks) -> ReplicaAccumulators:
+        """Returns an object for other variables, under the same strategy, without accumulators."""
+        made = ReplicaAccumulators(checks, self._name, self._reduction_type)
+        made._strategy = self._strategy
+        return made
+
+    def _apply_sparse_and_weight(self, micro_batch: MicroBatch, step: tf.Tensor) -> list[tf.Tensor]:
+        """Applies the sparse gradients and the weight, one after another.
+
+        The dense gradients are applied afterwards: they have been checked, but the indices of
+        sparse gradients are checked only when they are applied.
+
+        Returns:
+            Whether each was added: `[] bool` each.
+        """
+        applied: list[tf.Tensor] = []
+        for each, gradient in micro_batch.targets():
+            if not each.is_dense:
+                with tf.control_dependencies(applied[-1:]):
+                    applied.append(each.apply(gradient, micro_batch.weight, step))
+        if micro_batch.weight_sum is not None:
+            with tf.control_dependencies(applied[-1:]):
+                applied.append(micro_batch.weight_sum.add(micro_batch.weight, step))
+        return applied
+
+    @contextlib.contextmanager
+    def _weights_taken(
+        self, num_required: TensorLike, num_accumulated: tf.Tensor
+    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None]]:
+        """Takes the weights, and returns a context to take the gradients in.
+
+        Yields:
+            The number of micro-batches that are enough, `[] int32`, and the factor of this
+            replica's means, `[] float64` or None.
+        """
+        factor = self._take_factor(num_accumulated)
+        with arguments_on_host():  # All takes share a constant.
+            required = tf.convert_to_tensor(num_required, tf.int32)
+        with tf.control_dependencies([] if factor is None else [factor]):
+            yield required, factor
+
+    def _take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
+        """Takes the weights, and returns the factor of this replica's means; None for 1.
+
+        Args:
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+        """
+        weights = self._weights.get(self._replica())
+        if weights is not None:
+            return weights.take_factor(num_accumulated)
+        self._is_traced_without_weights |= not tf.executing_eagerly()
+        return None
+
+    def _replica(self) -> int:
+        """Returns the number of the replica that executes the calling function."""
+        context, strategy = tf.distribute.get_replica_context(), own_strategy()
+        expected = self._strategy
+        if strategy is not None:
+            self._check_has_common_updates(strategy)
+        if context is None:
+            raise RuntimeError(
+                f"{self._title} is used outside of a function that {described(strategy)} "
+                "runs on replicas. Use it in the function that is passed to strategy.run."
+            )
+        # As long as there are no accumulators, another strategy may replace the default one.
+        if strategy is not expected and (expected is not None or self._sums):
+            another = "another " if type(strategy) is type(expected) else ""
+            raise RuntimeError(
+                f"{self._title} was made or first used under {described(expected)}, but "
+                f"is now used under {another}{described(strategy)}. Use it in functions "
+                "that are passed to strategy.run of the same strategy."
+            )
+        return int(tf.get_static_value(context.replica_id_in_sync_group))
+
+    def _check_has_common_updates(self, strategy: tf.distribute.Strategy) -> None:
+        if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+            raise RuntimeError(
+                f"{self._title} does not work under ParameterServerStrategy, whose workers make no "
+                "common updates. Make a ConditionalAccumulator beside each variable."
+            )
+
+    def _check_is_outside_replicas(self) -> None:
+        """Checks that replicas make common updates, and that they can share this object."""
+        self._check_has_common_updates(tf.distribute.get_strategy())
+        if tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context():
+            strategy = described(own_strategy())
+            raise RuntimeError(
+                f"{self._title} is made in a function that {strategy} runs on replicas, so each "
+                "replica would have another one. Make it outside, such as in strategy.scope()."
+            )
+
+
+def _as_op_name(variable: VariableLike) -> str:
+    """Returns the name of a variable with "_" for characters that op names cannot contain."""
+    return re.sub(r"[^\w./-]", "_", name_of(variable).removesuffix(":0"))
+
+
+def _make_sums(
+    replica: int,
+    names: Sequence[str],
+    variables: Sequence[VariableLike],
+    gradients: Sequence[Gradient],
+    reduction_type: str,
+) -> list[VariableSum]:
+    """Makes the accumulators of a replica on its device, outside of functions under construction.
+
+    Args:
+        replica: Number of the replica.
+        names: Name of each accumulator.
+        variables: The variables.
+        gradients: Their gradients, which tell the kind of each accumulator.
+        reduction_type: "MEAN" or "SUM".
+    """
+    sparse_reduction = "GLOBAL_MEAN" if reduction_type == "MEAN" else reduction_type
+    sums = []
+    with tf.init_scope(), tf.device(_device_of(replica)):
+        for name, gradient, variable in zip(names, gradients, variables, strict=True):
+            dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
+            if isinstance(gradient, tf.IndexedSlices):
+                accumulator: Any = SparseConditionalAccumulator(
+                    dtype, shape, name=name, reduction_type=sparse_reduction
+                )
+            else:
+                accumulator = _FoldingAccumulator(
+                    dtype, shape, name=name, reduction_type=reduction_type
+                )
+            sums.append(VariableSum(accumulator, shape))
+    return sums
+
+
+def _multiplied(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
+    """Multiplies a gradient by a factor, `[] float64`. A factor of 0 sets all elements to zero."""
+    if factor is None:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        values = multiplied(gradient.values, factor)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return multiplied(gradient, factor)
+
+
+def _device_of(replica_id: int) -> str | None:
+    if not tf.distribute.has_strategy():
+        return None
+    devices = tf.distribute.get_strategy().extended.worker_devices
+    return devices[replica_id % len(devices)]
