@@ -261,14 +261,18 @@ def note(minor: str, number: str, versions: Sequence[str], summary: str) -> None
     counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", summary)}
     results = (counts.get("passed", 0), counts.get("skipped", 0))
     failed = sum(counts.get(what, 0) for what in ("failed", "error", "errors"))
-    tree = run("git", "-C", ROOT, "describe", "--always", "--dirty").strip()
     counted = [f"{count:,}" for count in (*results, failed)]
-    cells = [*versions, *counted, time.strftime("%Y-%m-%d"), tree]
+    cells = [*versions, *counted, time.strftime("%Y-%m-%d"), commit()]
     lines = [line for line in PAGE.read_text().splitlines() if not is_row_of_them(line)]
     begin = lines.index(TABLE) + 2
     end = next(n for n in range(begin, len(lines) + 1) if not "".join(lines[n : n + 1]))
     rows = sorted([*lines[begin:end], f"| {' | '.join(cells)} |"])
     PAGE.write_text("\n".join([*lines[:begin], *rows, *lines[end:]]) + "\n")
+
+
+def commit() -> str:
+    """Returns the commit of the tree that is tested."""
+    return run("git", "-C", ROOT, "describe", "--always", "--dirty").strip()
 
 
 def test_requirements() -> list[str]:

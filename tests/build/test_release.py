@@ -21,6 +21,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "install.md"
     file.write_text(f"# Page\n\n{versions.TABLE}\n|---|\n\nThe end.\n")
     monkeypatch.setattr(versions, "PAGE", file)
+    monkeypatch.setattr(versions, "commit", lambda: "1234567")
     return file
 
 
