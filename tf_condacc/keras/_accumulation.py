@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import logging
-import sys
 import threading
 import types
 import warnings
@@ -142,7 +141,7 @@ def accumulate_gradients(
 
 def _is_in_fit(model: keras.Model) -> bool:
     """Returns whether a caller of this function is the method ``fit`` of a model."""
-    frame: types.FrameType | None = sys._getframe()
+    frame: types.FrameType | None = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
             return True
