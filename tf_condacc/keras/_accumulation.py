@@ -27,6 +27,7 @@ _LOG = logging.getLogger("tf_condacc")
 
 Remainder = Literal["apply", "carry", "drop"]
 Weight = Callable[[Any, Any, Any], Any]
+Key = tuple[int, frozenset[int]]  # The identities of an optimizer and of its variables.
 _ATTRIBUTE = "_condacc_accumulation"  # The attribute of a model that accumulates.
 
 
@@ -37,6 +38,7 @@ def accumulate_gradients(
     remainder: Remainder = "apply",
     skip_non_finite: bool = False,
     weight: Weight | None = None,
+    optimizers: Sequence[keras.Optimizer] | None = None,
 ) -> Accumulation:
     """Makes a Keras model update its weights once for several batches, its micro-batches.
 
@@ -83,13 +85,16 @@ def accumulate_gradients(
         weight: For a loss that is divided by something else than the number of samples, such as the
             number of positive labels: a function of ``x``, ``y`` and ``sample_weight`` of a
             micro-batch that returns this number, a scalar of at least 0.
+        optimizers: The optimizers that accumulate, for a `train_step` that uses several, such as
+            that of a GAN. By default, ``model.optimizer`` alone.
 
     Returns:
         The accumulation, which applies or discards a remainder, and ends. It is a context manager
         that ends at the end of the context.
 
     Raises:
-        TypeError: `model` is not a Keras 3 model, or `num_micro_batches` is not an integer. ``fit``
+        TypeError: `model` is not a Keras 3 model, `num_micro_batches` is not an integer, `weight`
+            is not a function, or `optimizers` has something else than optimizers in it. ``fit``
             raises it if the model overrides ``fit`` without `callbacks` and without ``**kwargs``.
         ValueError: `num_micro_batches` is lower than 1, or `remainder` is none of the above. The
             optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although
@@ -125,7 +130,9 @@ def accumulate_gradients(
             "attribute '_compile_loss', whose calls tell by what a loss is divided, so the "
             "micro-batches cannot be weighted. Use an older Keras."
         )
-    accumulation = Accumulation(model, num_micro_batches, remainder, skip_non_finite, weight)
+    accumulation = Accumulation(
+        model, num_micro_batches, remainder, skip_non_finite, weight, optimizers
+    )
     previous = vars(model).get(_ATTRIBUTE)
     if previous is None and _is_in_fit(model):
         raise RuntimeError(
@@ -162,6 +169,7 @@ class Accumulation:
         remainder: Remainder,
         skip_non_finite: bool,
         weight: Weight | None,
+        optimizers: Sequence[keras.Optimizer] | None,
     ) -> None:
         self._title = f"The accumulation of model '{model.name}'"  # Error messages begin with it.
         self._model = model
@@ -178,11 +186,18 @@ class Accumulation:
                 f"{self._title} expects a function weight(x, y, sample_weight), got {weight!r}."
             )
         self._weight = weight
-        self._has_warned = False
-        # Keyed by the identities of the variables.
-        self._accumulators: dict[frozenset[int], GradientAccumulator] = {}
+        self._given_optimizers = None if optimizers is None else list(optimizers)
+        for optimizer in self._given_optimizers or ():
+            if not isinstance(optimizer, keras.Optimizer):
+                raise TypeError(
+                    f"{self._title} expects a list of optimizers of Keras 3, got "
+                    f"{type(optimizer).__name__} in it."
+                )
+            self._check_optimizer(optimizer)
+        self._warnings: set[str] = set()
+        self._accumulators: dict[Key, GradientAccumulator] = {}
         # What makes the updates of each, and the further arguments.
-        self._updates: dict[frozenset[int], tuple[Any, Mapping[str, Any]]] = {}
+        self._updates: dict[Key, tuple[Any, Mapping[str, Any]]] = {}
         self._replacements = Replacements()
         self._restores = RestoreWatch()
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
@@ -282,12 +297,11 @@ class Accumulation:
                 current.discard_remainder()
 
     def _end_epoch(self, is_last: bool) -> None:
-        if not self._accumulators and not self._has_warned:
-            self._has_warned = True
-            _LOG.warning(
-                "%s has accumulated nothing in this epoch: train_step gives no gradients to "
-                "model.optimizer, which alone accumulates. Other optimizers update at once.",
-                self._title,
+        if not self._accumulators:
+            self._warn_once(
+                "%s has accumulated nothing in this epoch: train_step gives no gradients to the "
+                "optimizers that accumulate. The model's own does by default, and others if they "
+                "are in optimizers=."
             )
         if self._remainder == "drop":
             self.discard_remainder()
@@ -317,18 +331,19 @@ class Accumulation:
         return children(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
-        optimizer = self._model.optimizer
-        self._check_optimizer(optimizer)
-        self._replacements.replace_method(optimizer, "apply", self._apply)
-        self._replacements.replace_method(optimizer, "apply_gradients", self._apply_gradients)
-        self._watch_restores(optimizer)
+        for optimizer in self._optimizers:
+            self._check_optimizer(optimizer)
+            replace_method = functools.partial(self._replacements.replace_method, optimizer)
+            replace_method("apply", functools.partial(self._apply, optimizer))
+            replace_method("apply_gradients", functools.partial(self._apply_gradients, optimizer))
+            self._watch_restores(optimizer)
         if (loss := self._model._compile_loss) is not None:
             self._replacements.replace_method(loss, "call", self._call_loss)
-        if self._weight is None:
-            weight = _weights.num_samples_of(data)
-        else:
-            weight = self._weight(*keras.utils.unpack_x_y_sample_weight(data))
-        with self._intercepting(weight):
+        with self._intercepting():
+            self._thread.num_samples = _weights.num_samples_of(data)
+            if self._weight is not None:
+                weight = self._weight(*keras.utils.unpack_x_y_sample_weight(data))
+                self._thread.counted = tf.convert_to_tensor(weight)
             return train_step(data)
 
     def _call_loss(
@@ -342,12 +357,47 @@ class Accumulation:
             _weights.check_added_losses(self._model, self._title)
             counted = _weights.num_counted_of(self._model, y_pred, sample_weight)
             _weights.check_activity_regularizers(self._model, self._title, counted is not None)
-            if counted is not None and self._weight is None:
-                self._thread.weight = counted
+            if counted is not None:
+                self._thread.counted = counted
+            elif loss := _weights.only_loss_of(self._model, y_true, y_pred):
+                self._replacements.replace_method(loss, "call", self._call_only_loss)
         return call(y_true, y_pred, sample_weight)
 
+    def _call_only_loss(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Records how many values the only loss of the model has before they are reduced."""
+        values = call(*args, **kwargs)
+        if self._is_intercepting and self._weight is None:
+            if tf.TensorShape(values.shape).rank == 0:
+                self._warn_once(
+                    "%s: the loss function returns one number for all samples, so it is not known "
+                    "by what it is divided. Micro-batches are weighted by their numbers of "
+                    "samples. If the loss is divided by something else, pass weight=.",
+                )
+            else:
+                others = tf.TensorShape(values.shape)[1:]
+                if others.is_fully_defined():
+                    self._thread.values_per_sample = others.num_elements()
+                else:
+                    self._thread.counted = tf.cast(tf.size(values), tf.float32)
+        return values
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.add(text)
+            _LOG.warning(text, self._title)
+
+    @property
+    def _optimizers(self) -> list[keras.Optimizer]:
+        """The optimizers that accumulate."""
+        return self._given_optimizers or [self._model.optimizer]
+
     def _apply_gradients(
-        self, apply_gradients: Callable[..., Any], grads_and_vars: Any, *args: Any, **kwargs: Any
+        self,
+        optimizer: keras.Optimizer,
+        apply_gradients: Callable[..., Any],
+        grads_and_vars: Any,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """Accumulates the gradients that `train_step` passes to `apply_gradients`.
 
@@ -361,19 +411,23 @@ class Accumulation:
         given = inspect.signature(apply_gradients).bind(pairs, *args, **kwargs).arguments
         arguments = dict(list(given.items())[1:])
         arguments |= arguments.pop("kwargs", {})
-        optimizer = self._model.optimizer
         gradients, variables = zip(*pairs, strict=True)
         self._accumulate(optimizer, gradients, variables, arguments)
         return optimizer.iterations
 
     def _apply(
-        self, apply: Callable[..., Any], grads: Sequence[Any], trainable_variables: Any = None
+        self,
+        optimizer: keras.Optimizer,
+        apply: Callable[..., Any],
+        grads: Sequence[Any],
+        trainable_variables: Any = None,
     ) -> Any:
-        """Accumulates the gradients that `train_step` passes to the optimizer.
+        """Accumulates the gradients that `train_step` passes to an optimizer.
 
         Calls from the update itself go to the original method.
 
         Args:
+            optimizer: The optimizer.
             apply: The optimizer's method.
             grads: The gradients.
             trainable_variables: Their variables.
@@ -385,7 +439,7 @@ class Accumulation:
                 f"{self._title}: train_step calls optimizer.apply(gradients), expected "
                 "optimizer.apply(gradients, trainable_variables)."
             )
-        self._accumulate(_ByApply(self._model.optimizer), grads, trainable_variables, {})
+        self._accumulate(_ByApply(optimizer), grads, trainable_variables, {})
         return None
 
     def _accumulate(
@@ -420,22 +474,29 @@ class Accumulation:
                 stacklevel=2,
             )
         reduction_type = _weights.reduction_type_of(self._model, self._title)
-        weight = self._thread.weight if reduction_type == "MEAN" else None
-        accumulator = self._accumulator_of([variable for _, variable in present], reduction_type)
+        weight = self._weight_of_micro_batch() if reduction_type == "MEAN" else None
         by_variable = {id(variable): gradient for gradient, variable in present}
-        if len(by_variable) < len(present):
+        key = (id(getattr(optimizer, "accumulated", optimizer)), frozenset(by_variable))
+        place = (id(tf.compat.v1.get_default_graph()), key)  # Branches of a tf.cond are apart.
+        if len(by_variable) < len(present) or place in self._thread.seen:
             raise ValueError(
-                f"{self._title}: train_step gives the optimizer two gradients of one variable in "
-                "one call. Add them up."
+                f"{self._title}: train_step gives an optimizer two gradients of one variable, but "
+                "one call of train_step is one micro-batch. Add the gradients up, or accumulate "
+                "in train_step itself, with tf_condacc.GradientAccumulator."
             )
-        self._updates[frozenset(by_variable)] = optimizer, arguments
+        self._thread.seen.add(place)
+        accumulator = self._accumulator_of(
+            key, [variable for _, variable in present], reduction_type
+        )
+        self._updates[key] = optimizer, arguments
         ordered = [by_variable[id(variable)] for variable in accumulator.variables]
         with self._not_intercepting():
             accumulator.apply_gradients(optimizer, ordered, weight=weight, **arguments)
 
-    def _accumulator_of(self, variables: list[Any], reduction_type: str) -> GradientAccumulator:
+    def _accumulator_of(
+        self, key: Key, variables: list[Any], reduction_type: str
+    ) -> GradientAccumulator:
         """Returns the accumulator of some variables, which is made outside of the replicas."""
-        key = frozenset(map(id, variables))
 
         def make(strategy: tf.distribute.Strategy) -> None:
             self._accumulators[key] = GradientAccumulator(
@@ -447,18 +508,20 @@ class Accumulation:
             )
 
         if key not in self._accumulators:
-            self._check_set(variables)
+            self._check_set(key, variables)
             tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]
 
-    def _check_set(self, variables: list[Any]) -> None:
+    def _check_set(self, key: Key, variables: list[Any]) -> None:
         """Checks that the gradients of some variables may be accumulated for themselves.
 
         Raises:
             ValueError: Others that are accumulated belong to the same micro-batches.
         """
-        keys = frozenset(map(id, variables))
-        for other, accumulator in self._accumulators.items():
+        optimizer, keys = key
+        for (another, other), accumulator in self._accumulators.items():
+            if another != optimizer:
+                continue
             if not keys & other:
                 if self._skips_non_finite:
                     raise ValueError(
@@ -480,14 +543,31 @@ class Accumulation:
         """True in `train_step`, in the thread of a replica, but not in the update itself."""
         return getattr(self._thread, "is_intercepting", False)
 
+    def _weight_of_micro_batch(self) -> tf.Tensor | None:
+        """Returns by what the loss is divided: what was counted, or the values of all samples."""
+        counted, num_samples = self._thread.counted, self._thread.num_samples
+        if counted is not None:
+            if tf.executing_eagerly() or counted.graph is tf.compat.v1.get_default_graph():
+                return counted
+            self._warn_once(
+                "%s: the loss is computed in a function of its own, such as one for XLA, where its "
+                "values cannot be counted. Micro-batches are weighted by their numbers of samples. "
+                "If they have other lengths or masks, pass weight=."
+            )
+        return None if num_samples is None else num_samples * self._thread.values_per_sample
+
     @contextlib.contextmanager
-    def _intercepting(self, weight: tf.Tensor | None) -> Iterator[None]:
-        """Intercepts what this thread passes to the optimizer, as a micro-batch with `weight`."""
-        self._thread.is_intercepting, self._thread.weight = True, weight
+    def _intercepting(self) -> Iterator[None]:
+        """Intercepts what this thread passes to the optimizers, as a micro-batch."""
+        self._thread.is_intercepting = True
+        self._thread.num_samples = self._thread.counted = None
+        self._thread.values_per_sample = 1
+        self._thread.seen = set()
         try:
             yield
         finally:
-            self._thread.is_intercepting, self._thread.weight = False, None
+            self._thread.is_intercepting = False
+            self._thread.num_samples = self._thread.counted = None
 
     @contextlib.contextmanager
     def _not_intercepting(self) -> Iterator[None]:
@@ -513,20 +593,20 @@ class Accumulation:
 class _ByApply:
     """An optimizer whose updates are made by its method `apply`, as `train_step` makes them.
 
-    Args:
-        optimizer: The optimizer.
+    Attributes:
+        accumulated: The optimizer.
     """
 
     def __init__(self, optimizer: keras.Optimizer) -> None:
-        self._optimizer = optimizer
+        self.accumulated = optimizer
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._optimizer, name)
+        return getattr(self.accumulated, name)
 
     def apply_gradients(self, grads_and_vars: Any) -> None:
         """Makes an update."""
         gradients, variables = zip(*grads_and_vars, strict=True)
-        self._optimizer.apply(list(gradients), list(variables))
+        self.accumulated.apply(list(gradients), list(variables))
 
 
 def _has_accelerator() -> bool:

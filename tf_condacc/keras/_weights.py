@@ -122,6 +122,24 @@ def _tensors_in(data: Any) -> Iterator[Any]:
             yield part
 
 
+def only_loss_of(model: keras.Model, targets: Any, outputs: Any) -> keras.losses.Loss | None:
+    """Returns the loss of a model that has one output and one loss, or None.
+
+    Args:
+        model: A compiled model.
+        targets: The targets, with which the losses are made if they are not yet.
+        outputs: What the model has returned.
+    """
+    compiled = model._compile_loss
+    if keras.tree.is_nested(targets) or keras.tree.is_nested(outputs):
+        return None
+    if not compiled.built:
+        compiled.build(targets, outputs)
+    parts = getattr(compiled, "_flat_losses", None) or ()
+    losses = [part for entry in parts for part in entry if isinstance(part, keras.losses.Loss)]
+    return losses[0] if len(losses) == 1 else None
+
+
 def num_counted_of(model: keras.Model, outputs: Any, sample_weight: Any) -> tf.Tensor | None:
     """Returns the divisor of a loss, or None if it is proportional to the number of samples.
 
