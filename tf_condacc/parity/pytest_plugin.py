@@ -1,4 +1,4 @@
-"""A pytest plugin with the fixture ``parity``.
+"""A pytest plugin with the fixture ``assert_parity``.
 
 A ``conftest.py`` in the root folder of the tests switches it on::
 
@@ -26,11 +26,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Splits the CPU into logical devices."""
-    use_logical_cpus(int(config.getini("parity_logical_cpus")))
+    try:
+        use_logical_cpus(int(config.getini("parity_logical_cpus")))
+    except (RuntimeError, ValueError) as error:
+        raise pytest.UsageError(f"tf_condacc.parity.pytest_plugin: {error}") from error
 
 
-@pytest.fixture
-def parity(tmp_path: Path) -> Callable[..., Report]:
+@pytest.fixture(name="assert_parity")
+def assert_parity_with_picture(tmp_path: Path) -> Callable[..., Report]:
     """Returns `tf_condacc.parity.assert_parity`, which draws a picture of a failure.
 
     The picture is in the temporary folder of the test, and the error gives its path.
