@@ -253,11 +253,12 @@ def test_a_micro_batch_that_is_not_finite_is_skipped():
         model.compile(scaling, "mse")
 
 
-def test_the_end_restores_what_was_compiled(monkeypatch):
+def test_the_end_restores_what_was_compiled(monkeypatch, caplog):
     model = compiled(jit_compile=True)
     gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])
     accumulate_gradients(model, 2)
+    assert "switches jit_compile off until it ends" in caplog.text
     accumulate_gradients(model, 2).end()
     assert model.jit_compile
     accumulation = accumulate_gradients(model, 2)

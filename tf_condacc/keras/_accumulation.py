@@ -274,6 +274,11 @@ class Accumulation:
         replace(model, _ATTRIBUTE, self)
         if model.compiled:
             self._jit_compile, model.jit_compile = model.jit_compile, False
+            if self._jit_compile:
+                _LOG.warning(
+                    "%s switches jit_compile off until it ends: XLA has no accumulators.",
+                    self._title,
+                )
         self._make_train_function_again()
 
     def _watch_restores(self, owner: Any) -> None:
