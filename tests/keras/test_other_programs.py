@@ -61,6 +61,14 @@ def patched(rate: float) -> keras.Optimizer:
     return optimizer
 
 
+def with_options(rate: float) -> keras.Optimizer:
+    """Returns an optimizer whose instance takes any arguments."""
+    optimizer = Scaling(rate)
+    original = optimizer.apply_gradients
+    optimizer.apply_gradients = lambda *a, **k: original(*a, **k)
+    return optimizer
+
+
 class CallsApplyGradients(Subclassed):
     """A model whose `train_step` gives an argument of its own to `apply_gradients`."""
 
@@ -82,6 +90,7 @@ class CallsApplyGradients(Subclassed):
         (Subclassed, ScalingInApply),
         (Subclassed, patched),
         (CallsApplyGradients, Scaling),
+        (CallsApplyGradients, with_options),
         (OwnStep, Scaling),
         (OwnStep, ScalingInApply),
     ],
@@ -343,6 +352,69 @@ def test_sequences_of_unequal_lengths_are_weighted_by_their_values(kind, weight)
         assert int(model.optimizer.iterations) == 1 and accumulation.num_micro_batches == 4
     expected = kernel - 0.5 * 2 * sum(gradients) / total
     np.testing.assert_allclose(model.get_weights()[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def own_mean(self: keras.Model, data: Any) -> Any:
+    """Divides a loss whose reduction is "none"."""
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(self.loss(data[1], self(data[0], training=True)))
+    gradients = tape.gradient(loss, self.trainable_weights)
+    self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+    return {"size": tf.size(data[0])}
+
+
+def in_cond(self: keras.Model, data: Any) -> Any:
+    """Calls the optimizer in a branch."""
+    with tf.GradientTape() as tape:
+        loss = self.compute_loss(data[0], data[1], self(data[0], training=True))
+    pairs = list(
+        zip(tape.gradient(loss, self.trainable_weights), self.trainable_weights, strict=True)
+    )
+
+    def update() -> tf.Tensor:
+        self.optimizer.apply_gradients(pairs)
+        return tf.constant(0)
+
+    tf.cond(tf.size(data[0]) > 0, update, lambda: tf.constant(0))
+    return {"size": tf.size(data[0])}
+
+
+def positives(y: Any, prediction: Any) -> Any:
+    """Returns as many values as there are positives."""
+    return tf.boolean_mask((y - prediction) ** 2, y > 0)
+
+
+CLASSES = np.where(Y > 0.3, 2, np.where(Y > 0, 1, 0)).astype("int32")
+_IGNORING = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=2)
+_NONE = keras.losses.MeanSquaredError(reduction="none")
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "train_step", "weight"),
+    [
+        (_IGNORING, CLASSES, None, None),
+        (positives, Y, None, None),
+        (_NONE, Y, own_mean, None),
+        (mean_of_positives, Y, in_cond, num_positives),
+    ],
+    ids=["ignored class", "filtered", "own mean", "in tf.cond"],
+)
+def test_each_micro_batch_is_weighted_by_what_its_loss_is_divided_by(loss, y, train_step, weight):
+    methods = {} if train_step is None else {"train_step": train_step}
+    kind = type("OwnModel", (keras.Model,), methods)
+
+    def trained(num_micro_batches: int) -> keras.Model:
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input([6])
+        outputs = keras.layers.Dense(3 if y is CLASSES else 1)(inputs)
+        model = kind(inputs, [outputs] if loss is positives else outputs)
+        model.compile(keras.optimizers.SGD(0.1), loss)
+        if num_micro_batches > 1:
+            accumulate_gradients(model, num_micro_batches, weight=weight)
+        model.fit(X, y, batch_size=32 // num_micro_batches, shuffle=False, verbose=0)
+        return model
+
+    assert largest_difference(trained(4).get_weights(), trained(1).get_weights()) < 1e-6
 
 
 def test_a_weight_that_is_no_function_is_refused():

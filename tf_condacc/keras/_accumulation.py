@@ -9,7 +9,7 @@ import logging
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import keras
@@ -187,6 +187,11 @@ class Accumulation:
             )
         self._weight = weight
         self._given_optimizers = None if optimizers is None else list(optimizers)
+        if skip_non_finite and len(self._given_optimizers or ()) > 1:
+            raise ValueError(
+                f"{self._title} with several optimizers could drop a part of a micro-batch. Leave "
+                "out skip_non_finite."
+            )
         for optimizer in self._given_optimizers or ():
             if not isinstance(optimizer, keras.Optimizer):
                 raise TypeError(
@@ -195,9 +200,10 @@ class Accumulation:
                 )
             self._check_optimizer(optimizer)
         self._warnings: set[str] = set()
+        self._values_per_sample = 1
         self._accumulators: dict[Key, GradientAccumulator] = {}
-        # What makes the updates of each, and the further arguments.
-        self._updates: dict[Key, tuple[Any, Mapping[str, Any]]] = {}
+        self._updaters: dict[Key, _Updater] = {}
+        self._reduction_types: dict[Key, str] = {}
         self._replacements = Replacements()
         self._restores = RestoreWatch()
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
@@ -223,8 +229,14 @@ class Accumulation:
         """
         run = self._model.distribute_strategy.run
         for key, accumulator in self._accumulators.items():
-            optimizer, arguments = self._updates[key]
-            run(functools.partial(accumulator.apply_remainder, optimizer, **arguments))
+            updater = self._updaters[key]
+            if updater.has_tensors and int(accumulator.num_accumulated()) > 0:
+                raise RuntimeError(
+                    f"{self._title}: train_step passes a tensor to a method of the optimizer "
+                    "besides gradients, which is not known any more for the remainder. Use "
+                    "remainder='drop', or pass a number."
+                )
+            run(functools.partial(accumulator.apply_remainder, updater))
 
     def discard_remainder(self) -> None:
         """Discards the gradients that were accumulated since the last update."""
@@ -255,12 +267,14 @@ class Accumulation:
         """Frees what is accumulated, also that which functions hold that were traced before."""
         self.discard_remainder()
         self._accumulators.clear()
-        self._updates.clear()
+        self._updaters.clear()
+        self._reduction_types.clear()
 
     def _make_train_function_again(self) -> None:
         """Lets the next step be traced anew, also in a ``fit`` that is running."""
         if self._model.train_function is not None:
-            self._model.make_train_function(force=True)
+            self._model.train_function = None
+            self._model.make_train_function()
 
     def _begin(self) -> None:
         model = self._model
@@ -282,7 +296,7 @@ class Accumulation:
         self._make_train_function_again()
 
     def _watch_restores(self, owner: Any) -> None:
-        method = self._trackable_children
+        method = functools.partial(self._trackable_children, owner)
         if self._replacements.replace_method(owner, "_trackable_children", method):
             self._restores = RestoreWatch()
 
@@ -328,9 +342,9 @@ class Accumulation:
         self.discard_remainder()
         return loaded
 
-    def _trackable_children(self, children: Any, *args: Any, **kwargs: Any) -> Any:
+    def _trackable_children(self, owner: Any, children: Any, *args: Any, **kwargs: Any) -> Any:
         """Discards what is accumulated when TensorFlow restores the model or the optimizer."""
-        if self._restores.is_restored(children.__self__):
+        if self._restores.is_restored(owner):
             for accumulator in self._accumulators.values():
                 accumulator._discard_at_restore()
         return children(*args, **kwargs)
@@ -344,6 +358,8 @@ class Accumulation:
             self._watch_restores(optimizer)
         if (loss := self._model._compile_loss) is not None:
             self._replacements.replace_method(loss, "call", self._call_loss)
+        if self._is_intercepting:  # A train_step that calls another one is one micro-batch.
+            return train_step(data)
         with self._intercepting():
             self._thread.num_samples = _weights.num_samples_of(data)
             if self._weight is not None:
@@ -358,32 +374,59 @@ class Accumulation:
 
         A `compute_loss` that does not use them is weighted by the number of samples.
         """
-        if self._is_intercepting:
-            _weights.check_added_losses(self._model, self._title)
-            counted = _weights.num_counted_of(self._model, y_pred, sample_weight)
-            _weights.check_activity_regularizers(self._model, self._title, counted is not None)
-            if counted is not None:
-                self._thread.counted = counted
-            elif loss := _weights.only_loss_of(self._model, y_true, y_pred):
-                self._replacements.replace_method(loss, "call", self._call_only_loss)
-        return call(y_true, y_pred, sample_weight)
+        if not self._is_intercepting:
+            return call(y_true, y_pred, sample_weight)
+        model, step = self._model, self._thread
+        _weights.check_added_losses(model, self._title)
+        counted = _weights.num_counted_of(model, y_pred, sample_weight)
+        _weights.check_activity_regularizers(model, self._title, counted is not None)
+        step.has_compiled_loss = True
+        if self._weight is not None:
+            return call(y_true, y_pred, sample_weight)
+        step.counted = counted
+        if not model._compile_loss.built and len(keras.tree.flatten(y_pred)) == 1:
+            call(y_true, y_pred, sample_weight)  # This makes the loss.
+        loss = _weights.only_loss_of(model)
+        if loss is not None:
+            self._replacements.replace_method(loss, "call", self._call_only_loss)
+            step.counts_values = True
+        result = call(y_true, y_pred, sample_weight)
+        if step.counts_values:
+            self._warn_once(
+                "%s: the loss has a method __call__ of its own, so it is not known by what it is "
+                "divided. Micro-batches are weighted by their numbers of samples. If the loss is "
+                "divided by something else, pass weight=."
+            )
+        return result
 
     def _call_only_loss(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Records how many values the only loss of the model has before they are reduced."""
         values = call(*args, **kwargs)
-        if self._is_intercepting and self._weight is None:
-            if tf.TensorShape(values.shape).rank == 0:
+        if not self._is_intercepting or self._weight is not None:
+            return values
+        step = self._thread
+        step.counts_values = False
+        mask = getattr(values, "_keras_mask", None)
+        if mask is not None:  # As with ignore_class: Keras divides by the values that it keeps.
+            _weights.check_activity_regularizers(self._model, self._title, True)
+            if step.counted is not None:
+                raise ValueError(
+                    f"{self._title}: the loss leaves out values, as with ignore_class, and there "
+                    "is a mask, or the reduction 'mean_with_sample_weight'. Pass weight=, the "
+                    "number by which the loss is divided."
+                )
+            step.counted = tf.reduce_sum(tf.cast(mask, tf.float32))
+        elif step.counted is None:
+            shape = tf.TensorShape(values.shape)
+            if shape.rank == 0:
                 self._warn_once(
                     "%s: the loss function returns one number for all samples, so it is not known "
                     "by what it is divided. Micro-batches are weighted by their numbers of "
-                    "samples. If the loss is divided by something else, pass weight=.",
+                    "samples. If the loss is divided by something else, pass weight=."
                 )
             else:
-                others = tf.TensorShape(values.shape)[1:]
-                if others.is_fully_defined():
-                    self._thread.values_per_sample = others.num_elements()
-                else:
-                    self._thread.counted = tf.cast(tf.size(values), tf.float32)
+                step.counted = tf.cast(tf.size(values), tf.float32)
+                self._values_per_sample = shape[1:].num_elements() or 1
         return values
 
     def _warn_once(self, text: str) -> None:
@@ -413,11 +456,9 @@ class Accumulation:
         pairs = list(grads_and_vars)
         if all(gradient is None for gradient, _ in pairs):
             return apply_gradients(pairs, *args, **kwargs)
-        given = inspect.signature(apply_gradients).bind(pairs, *args, **kwargs).arguments
-        arguments = dict(list(given.items())[1:])
-        arguments |= arguments.pop("kwargs", {})
         gradients, variables = zip(*pairs, strict=True)
-        self._accumulate(optimizer, gradients, variables, arguments)
+        update = functools.partial(_update_by_pairs, optimizer, args, kwargs)
+        self._accumulate(_Updater(optimizer, update, (args, kwargs)), gradients, variables)
         return optimizer.iterations
 
     def _apply(
@@ -426,6 +467,8 @@ class Accumulation:
         apply: Callable[..., Any],
         grads: Sequence[Any],
         trainable_variables: Any = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """Accumulates the gradients that `train_step` passes to an optimizer.
 
@@ -436,32 +479,31 @@ class Accumulation:
             apply: The optimizer's method.
             grads: The gradients.
             trainable_variables: Their variables.
+            *args: Further arguments of a method of the program's own.
+            **kwargs: As `args`.
         """
         if not self._is_intercepting or not any(grad is not None for grad in grads):
-            return apply(grads, trainable_variables)
+            return apply(grads, trainable_variables, *args, **kwargs)
         if trainable_variables is None:
             raise ValueError(
                 f"{self._title}: train_step calls optimizer.apply(gradients), expected "
                 "optimizer.apply(gradients, trainable_variables)."
             )
-        self._accumulate(_ByApply(optimizer), grads, trainable_variables, {})
+        update = functools.partial(_update_by_lists, optimizer, args, kwargs)
+        self._accumulate(_Updater(optimizer, update, (args, kwargs)), grads, trainable_variables)
         return None
 
     def _accumulate(
-        self,
-        optimizer: Any,
-        grads: Sequence[Any],
-        trainable_variables: Iterable[Any],
-        arguments: Mapping[str, Any],
+        self, updater: _Updater, grads: Sequence[Any], trainable_variables: Iterable[Any]
     ) -> None:
         """Accumulates gradients.
 
         Args:
-            optimizer: What makes the update.
+            updater: What makes the update.
             grads: The gradients.
             trainable_variables: Their variables.
-            arguments: Further arguments of the optimizer's `apply_gradients`.
         """
+        optimizer = updater.optimizer
         variables = list(trainable_variables)
         if any(getattr(variable, "overwrite_with_gradient", False) for variable in variables):
             raise ValueError(
@@ -478,10 +520,8 @@ class Accumulation:
                 " `model.compile()`, did you forget to provide a `loss` argument?",
                 stacklevel=2,
             )
-        reduction_type = _weights.reduction_type_of(self._model, self._title)
-        weight = self._weight_of_micro_batch() if reduction_type == "MEAN" else None
-        by_variable = {id(variable): gradient for gradient, variable in present}
-        key = (id(getattr(optimizer, "accumulated", optimizer)), frozenset(by_variable))
+        by_variable = {id(variable): _cast(gradient, variable) for gradient, variable in present}
+        key = (id(optimizer), frozenset(by_variable))
         place = (id(tf.compat.v1.get_default_graph()), key)  # Branches of a tf.cond are apart.
         if len(by_variable) < len(present) or place in self._thread.seen:
             raise ValueError(
@@ -490,13 +530,30 @@ class Accumulation:
                 "in train_step itself, with tf_condacc.GradientAccumulator."
             )
         self._thread.seen.add(place)
+        if key not in self._reduction_types:
+            self._reduction_types[key] = self._reduction_type()
+        reduction_type = self._reduction_types[key]
+        weight = self._weight_of_micro_batch() if reduction_type == "MEAN" else None
         accumulator = self._accumulator_of(
             key, [variable for _, variable in present], reduction_type
         )
-        self._updates[key] = optimizer, arguments
+        self._updaters[key] = updater
         ordered = [by_variable[id(variable)] for variable in accumulator.variables]
         with self._not_intercepting():
-            accumulator.apply_gradients(optimizer, ordered, weight=weight, **arguments)
+            accumulator.apply_gradients(updater, ordered, weight=weight)
+
+    def _reduction_type(self) -> str:
+        """Returns how the gradients of micro-batches become those of one batch."""
+        reduction_type = _weights.reduction_type_of(self._model, self._title)
+        if self._weight is not None or not self._thread.has_compiled_loss:
+            return "MEAN"  # The program divides the loss itself.
+        if reduction_type == "SUM" and "compute_loss" in vars(type(self._model)):
+            self._warn_once(
+                "%s: the loss has the reduction 'sum' or 'none', so gradients of micro-batches are "
+                "added. If compute_loss of the model divides the loss, pass weight=, the number by "
+                "which it does."
+            )
+        return reduction_type
 
     def _accumulator_of(
         self, key: Key, variables: list[Any], reduction_type: str
@@ -539,8 +596,8 @@ class Accumulation:
                 names = [each.path for each in everything if id(each) not in keys & other]
                 raise ValueError(
                     f"{self._title}: the variables {names} have gradients in some micro-batches, "
-                    "and None in others of the same update. Give zeros for them in train_step, "
-                    "such as tf.zeros_like(variable), in all micro-batches."
+                    "and None in others of the same update. Give zeros for them in train_step: "
+                    "tf.zeros_like(variable) or, for an embedding, tf.IndexedSlices without rows."
                 )
 
     @property
@@ -552,27 +609,28 @@ class Accumulation:
         """Returns by what the loss is divided: what was counted, or the values of all samples."""
         counted, num_samples = self._thread.counted, self._thread.num_samples
         if counted is not None:
-            if tf.executing_eagerly() or counted.graph is tf.compat.v1.get_default_graph():
+            if _can_be_used_here(counted):
                 return counted
+            # The loss was computed in a function that was called, such as one for XLA.
             self._warn_once(
                 "%s: the loss is computed in a function of its own, such as one for XLA, where its "
                 "values cannot be counted. Micro-batches are weighted by their numbers of samples. "
                 "If they have other lengths or masks, pass weight=."
             )
-        return None if num_samples is None else num_samples * self._thread.values_per_sample
+        return None if num_samples is None else num_samples * self._values_per_sample
 
     @contextlib.contextmanager
     def _intercepting(self) -> Iterator[None]:
         """Intercepts what this thread passes to the optimizers, as a micro-batch."""
-        self._thread.is_intercepting = True
-        self._thread.num_samples = self._thread.counted = None
-        self._thread.values_per_sample = 1
-        self._thread.seen = set()
+        step = self._thread
+        step.is_intercepting, step.seen = True, set()
+        step.num_samples = step.counted = None
+        step.has_compiled_loss = step.counts_values = False
         try:
             yield
         finally:
-            self._thread.is_intercepting = False
-            self._thread.num_samples = self._thread.counted = None
+            step.is_intercepting = False
+            step.num_samples = step.counted = None
 
     @contextlib.contextmanager
     def _not_intercepting(self) -> Iterator[None]:
@@ -595,23 +653,51 @@ class Accumulation:
             )
 
 
-class _ByApply:
-    """An optimizer whose updates are made by its method `apply`, as `train_step` makes them.
+class _Updater:
+    """An optimizer, and the call that makes its updates as `train_step` makes them.
 
     Attributes:
-        accumulated: The optimizer.
+        optimizer: The optimizer.
+        has_tensors: Whether the further arguments of the call are tensors of a step.
     """
 
-    def __init__(self, optimizer: keras.Optimizer) -> None:
-        self.accumulated = optimizer
+    def __init__(
+        self, optimizer: keras.Optimizer, update: Callable[[list[Any]], Any], arguments: Any
+    ) -> None:
+        self.optimizer = optimizer
+        self.has_tensors = any(map(tf.is_symbolic_tensor, tf.nest.flatten(arguments)))
+        self._update = update
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.accumulated, name)
+        return getattr(self.optimizer, name)
 
-    def apply_gradients(self, grads_and_vars: Any) -> None:
+    def apply_gradients(self, grads_and_vars: Iterable[Any]) -> Any:
         """Makes an update."""
-        gradients, variables = zip(*grads_and_vars, strict=True)
-        self.accumulated.apply(list(gradients), list(variables))
+        return self._update(list(grads_and_vars))
+
+
+def _update_by_pairs(optimizer: Any, args: Any, kwargs: Any, pairs: list[Any]) -> Any:
+    return optimizer.apply_gradients(pairs, *args, **kwargs)
+
+
+def _update_by_lists(optimizer: Any, args: Any, kwargs: Any, pairs: list[Any]) -> Any:
+    gradients, variables = zip(*pairs, strict=True)
+    return optimizer.apply(list(gradients), list(variables), *args, **kwargs)
+
+
+def _cast(gradient: Any, variable: Any) -> Any:
+    """Returns a gradient in the data type of its variable, as Keras casts it."""
+    return tf.cast(gradient, variable.dtype)
+
+
+def _can_be_used_here(tensor: tf.Tensor) -> bool:
+    """Returns whether code that runs now can use a tensor of a graph, or its value."""
+    if not tf.is_symbolic_tensor(tensor):
+        return True
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    while graph is not None and graph is not tensor.graph:
+        graph = getattr(graph, "outer_graph", None)
+    return graph is not None
 
 
 def _has_accelerator() -> bool:

@@ -106,8 +106,12 @@ def num_samples_of(data: Any) -> tf.Tensor | None:
     Args:
         data: What `train_step` gets.
     """
-    x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
-    for part in _tensors_in(x if y is None else y):
+    if isinstance(data, tuple) and len(data) > 3:  # Only a train_step of the program's takes it.
+        parts = data
+    else:
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+        parts = x if y is None else y
+    for part in _tensors_in(parts):
         if tf.TensorShape(part.shape).rank != 0:
             return tf.cast(tf.shape(part)[0], tf.float32)
     return None
@@ -122,21 +126,16 @@ def _tensors_in(data: Any) -> Iterator[Any]:
             yield part
 
 
-def only_loss_of(model: keras.Model, targets: Any, outputs: Any) -> keras.losses.Loss | None:
-    """Returns the loss of a model that has one output and one loss, or None.
+def only_loss_of(model: keras.Model) -> keras.losses.Loss | None:
+    """Returns the loss of a model that was compiled with one loss, or None.
 
     Args:
-        model: A compiled model.
-        targets: The targets, with which the losses are made if they are not yet.
-        outputs: What the model has returned.
+        model: A compiled model, whose losses have been made.
     """
     compiled = model._compile_loss
-    if keras.tree.is_nested(targets) or keras.tree.is_nested(outputs):
-        return None
-    if not compiled.built:
-        compiled.build(targets, outputs)
-    parts = getattr(compiled, "_flat_losses", None) or ()
-    losses = [part for entry in parts for part in entry if isinstance(part, keras.losses.Loss)]
+    # A list of losses until Keras 3.6, and of tuples that contain them since.
+    parts = getattr(compiled, "_flat_losses", None) or getattr(compiled, "flat_losses", None) or ()
+    losses = [part for part in keras.tree.flatten(parts) if isinstance(part, keras.losses.Loss)]
     return losses[0] if len(losses) == 1 else None
 
 
