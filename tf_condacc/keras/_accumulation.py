@@ -387,6 +387,12 @@ class Accumulation:
         if not model._compile_loss.built and len(keras.tree.flatten(y_pred)) == 1:
             call(y_true, y_pred, sample_weight)  # This makes the loss.
         loss = _weights.only_loss_of(model)
+        if not _weights.shows_losses(model):
+            self._warn_once(
+                "%s: this version of Keras does not show its losses, so their values cannot be "
+                "counted. Micro-batches are weighted by their numbers of samples. If the loss is "
+                "divided by something else, pass weight=."
+            )
         if loss is not None:
             self._replacements.replace_method(loss, "call", self._call_only_loss)
             step.counts_values = True

@@ -126,6 +126,11 @@ def _tensors_in(data: Any) -> Iterator[Any]:
             yield part
 
 
+def shows_losses(model: keras.Model) -> bool:
+    """Returns whether the losses of a compiled model can be found."""
+    return any(hasattr(model._compile_loss, name) for name in ("_flat_losses", "flat_losses"))
+
+
 def only_loss_of(model: keras.Model) -> keras.losses.Loss | None:
     """Returns the loss of a model that was compiled with one loss, or None.
 
