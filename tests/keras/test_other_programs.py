@@ -25,6 +25,7 @@ from tests.keras.trainings import (
     plain,
     sequential,
 )
+from tests.support.initial_values import seed_initial_values
 from tf_condacc.keras import accumulate_gradients
 
 NUM_SAMPLES = 48
@@ -102,7 +103,7 @@ def test_what_stands_in_the_methods_of_the_optimizer_is_done_once_per_update(mod
 
 def test_a_method_that_is_patched_after_the_call_is_done_once_per_update():
     def trained(num_micro_batches: int) -> keras.Model:
-        keras.utils.set_random_seed(1)
+        seed_initial_values()
         model = sequential()
         model.compile(keras.optimizers.SGD(0.05), "mse")
         if num_micro_batches > 1:
@@ -132,7 +133,7 @@ class TwoOptimizers(Subclassed):
 
 def test_the_optimizers_of_a_train_step_of_its_own_accumulate():
     def trained(num_micro_batches: int) -> keras.Model:
-        keras.utils.set_random_seed(1)
+        seed_initial_values()
         model = TwoOptimizers()
         model.compile()
         model.own_optimizer = keras.optimizers.SGD(0.1)
@@ -288,7 +289,7 @@ def num_positives(x: Any, y: Any, sample_weight: Any) -> Any:
 @pytest.mark.parametrize("run_eagerly", [True, False])
 def test_a_loss_that_is_divided_by_something_else_has_a_weight(run_eagerly):
     def trained(num_micro_batches: int) -> keras.Model:
-        keras.utils.set_random_seed(1)
+        seed_initial_values()
         model = sequential()
         model.compile(keras.optimizers.SGD(0.1), mean_of_positives, run_eagerly=run_eagerly)
         if num_micro_batches > 1:
@@ -338,7 +339,7 @@ def num_values(x: Any, y: Any, sample_weight: Any) -> Any:
 
 @pytest.mark.parametrize(("kind", "weight"), [(keras.Model, None), (InXla, num_values)])
 def test_sequences_of_unequal_lengths_are_weighted_by_their_values(kind, weight):
-    keras.utils.set_random_seed(1)
+    seed_initial_values()
     inputs = keras.Input([None, 3])
     model = kind(inputs, keras.layers.Dense(1)(inputs))
     model.compile(keras.optimizers.SGD(0.5), "mse")
@@ -404,7 +405,7 @@ def test_each_micro_batch_is_weighted_by_what_its_loss_is_divided_by(loss, y, tr
     kind = type("OwnModel", (keras.Model,), methods)
 
     def trained(num_micro_batches: int) -> keras.Model:
-        keras.utils.set_random_seed(1)
+        seed_initial_values()
         inputs = keras.Input([6])
         outputs = keras.layers.Dense(3 if y is CLASSES else 1)(inputs)
         model = kind(inputs, [outputs] if loss is positives else outputs)
@@ -460,7 +461,7 @@ def with_constant(batch_size: int) -> tf.data.Dataset:
 @pytest.mark.parametrize("dataset", [points, with_constant])
 def test_the_samples_of_a_batch_are_counted_in_its_targets(dataset: Callable[[int], Any]):
     def trained(num_micro_batches: int) -> keras.Model:
-        keras.utils.set_random_seed(1)
+        seed_initial_values()
         model = OfPoints()
         model(X[:1])
         model.compile(keras.optimizers.SGD(0.1))
