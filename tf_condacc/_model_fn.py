@@ -1,6 +1,7 @@
-"""What a `model_fn` is called with and returns, for the towers and for the Estimator.
+"""The modes that a `model_fn` is called with, and the checks of the specs that it returns.
 
-A `model_fn` may return specs of any type that has the fields of an EstimatorSpec.
+The towers and the Estimator share this module. A `model_fn` may return specs of any type that has
+the fields of an EstimatorSpec.
 """
 
 from __future__ import annotations

@@ -70,17 +70,21 @@ def with_options(rate: float) -> keras.Optimizer:
     return optimizer
 
 
+def loss_and_pairs(model: keras.Model, data: Any) -> tuple[Any, list[Any]]:
+    """Returns the mean squared error of a batch, and its gradients with their variables."""
+    x, y = data
+    with tf.GradientTape() as tape:
+        loss = keras.ops.mean((model(x, training=True) - y) ** 2)
+    gradients = tape.gradient(loss, model.trainable_weights)
+    return loss, list(zip(gradients, model.trainable_weights, strict=True))
+
+
 class CallsApplyGradients(Subclassed):
     """A model whose `train_step` gives an argument of its own to `apply_gradients`."""
 
     def train_step(self, data: Any) -> Any:
-        x, y = data
-        with tf.GradientTape() as tape:
-            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
-        gradients = tape.gradient(loss, self.trainable_weights)
-        self.optimizer.apply_gradients(
-            zip(gradients, self.trainable_weights, strict=True), factor=2.0
-        )
+        loss, pairs = loss_and_pairs(self, data)
+        self.optimizer.apply_gradients(pairs, factor=2.0)
         return {"loss": loss}
 
 
@@ -123,11 +127,8 @@ class TwoOptimizers(Subclassed):
     """A model that trains with optimizers of its own."""
 
     def train_step(self, data: Any) -> Any:
-        x, y = data
-        with tf.GradientTape() as tape:
-            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
-        gradients = tape.gradient(loss, self.trainable_weights)
-        self.own_optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        loss, pairs = loss_and_pairs(self, data)
+        self.own_optimizer.apply_gradients(pairs)
         return {"loss": loss}
 
 
@@ -257,11 +258,7 @@ class AppliesInParts(Subclassed):
     """A model whose layers are updated in calls of their own."""
 
     def train_step(self, data: Any) -> Any:
-        x, y = data
-        with tf.GradientTape() as tape:
-            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
-        gradients = tape.gradient(loss, self.trainable_weights)
-        pairs = list(zip(gradients, self.trainable_weights, strict=True))
+        loss, pairs = loss_and_pairs(self, data)
         self.optimizer.apply_gradients(pairs[:2])
         self.optimizer.apply_gradients(pairs[2:])
         return {"loss": loss}

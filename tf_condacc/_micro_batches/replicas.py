@@ -267,7 +267,7 @@ class ReplicaAccumulators(Trackable):
         """Applies the gradients of a micro-batch to the accumulators of this replica.
 
         Returns:
-            Whether each gradient, and the weight, was added: `[] bool` each.
+            Tensors that tell of each gradient, and of the weight, whether it was added: `[] bool`.
         """
         step = local_step(micro_batch.is_skipped)
         applied = self._apply_sparse_and_weight(micro_batch, step)
@@ -350,7 +350,7 @@ class ReplicaAccumulators(Trackable):
         sparse gradients are checked only when they are applied.
 
         Returns:
-            Whether each was added: `[] bool` each.
+            Tensors that tell of each of them whether it was added: `[] bool`.
         """
         applied: list[tf.Tensor] = []
         for each, gradient in micro_batch.targets():

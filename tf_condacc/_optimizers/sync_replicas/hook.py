@@ -24,7 +24,7 @@ _TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
 class HookOperations(NamedTuple):
-    """What a hook runs.
+    """The graph and the operations that a hook uses.
 
     Attributes:
         graph: The operations of the optimizer.
