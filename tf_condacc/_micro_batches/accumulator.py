@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +13,10 @@ from typing import Any, NoReturn, TypeVar
 import tensorflow as tf
 
 from tf_condacc._micro_batches import updates
+from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positions_of
 from tf_condacc._micro_batches.checks import Checks, checked_variables
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
-from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators
+from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import RestoreWatch, Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
@@ -41,6 +43,11 @@ def _updating(accumulator: GradientAccumulator) -> Iterator[None]:
         yield
     finally:
         _thread.updating = before
+
+
+def _run(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:
+    """Calls a function, as the default strategy would run it."""
+    return function(*args)
 
 
 class GradientAccumulator(Trackable):
@@ -120,6 +127,7 @@ class GradientAccumulator(Trackable):
             )
         self._skips_non_finite = bool(skip_non_finite)
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
+        self._absences = KnownAbsences(self._checks)
         self._restores = RestoreWatch()
         self._track_trackable(self._replicas, "replicas")
 
@@ -140,16 +148,16 @@ class GradientAccumulator(Trackable):
 
     @_not_converted
     def accumulate(
-        self, gradients: Iterable[Gradient], weight: TensorLike | None = None
+        self, gradients: Iterable[Gradient | None], weight: TensorLike | None = None
     ) -> tf.Tensor:
         """Accumulates the gradients of one micro-batch.
 
         Under a strategy, call it in the function that the strategy runs on replicas.
 
         Args:
-            gradients: The gradient of each variable, in the order of the variables: a tensor or
-                ``tf.IndexedSlices``. A variable whose first gradient was a tensor also accepts
-                ``tf.IndexedSlices`` later; the reverse raises ValueError.
+            gradients: The gradient of each variable, in the order of the variables: a tensor,
+                ``tf.IndexedSlices``, or None, which counts as zeros. A variable may have all of
+                them in turn. What is taken is ``tf.IndexedSlices`` if its first gradient was.
             weight: Weight of the micro-batch, such as the number of examples over which its loss
                 is a mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
                 as one of the micro-batches and adds zeros, even if its gradients are not finite. If
@@ -162,7 +170,7 @@ class GradientAccumulator(Trackable):
 
         Raises:
             TypeError: `gradients` is not a list, or `weight` is not a real number.
-            ValueError: There are more or fewer gradients than variables, one is None, or one has
+            ValueError: There are more or fewer gradients than variables, all are None, or one has
                 another shape or data type than its variable; or `weight` is not a scalar, or a
                 variable with a weighted gradient is of an integer type. Nothing was accumulated.
             RuntimeError: It is called outside of the function that the strategy runs, in a function
@@ -180,7 +188,7 @@ class GradientAccumulator(Trackable):
             return micro_batch.sums[0].accumulator.num_accumulated() >= self._num_micro_batches
 
     @_not_converted
-    def take(self, num_required: TensorLike | None = None) -> list[Gradient]:
+    def take(self, num_required: TensorLike | None = None) -> list[Gradient | None]:
         """Takes the mean, or the sum, of the gradients that this replica has accumulated.
 
         Under a strategy this is the part of one replica, and the sum over the replicas is the mean
@@ -193,7 +201,9 @@ class GradientAccumulator(Trackable):
 
         Returns:
             A gradient for each variable: a tensor, or ``tf.IndexedSlices`` with unique ascending
-            indices if the gradients of the variable were ``tf.IndexedSlices``.
+            indices if the gradients of the variable were ``tf.IndexedSlices``. If they were None in
+            all of these micro-batches, it is None, as ``tf.GradientTape`` returns it, or zeros in a
+            function or graph, where that is not known.
 
         Raises:
             RuntimeError: Nothing was accumulated yet, or it is called outside of the function that
@@ -207,15 +217,26 @@ class GradientAccumulator(Trackable):
                 "and trace functions that take after that."
             )
         required = self._num_micro_batches if num_required is None else num_required
+        is_known = tf.executing_eagerly()
+        gradients, is_absent = self._taken(required, may_be_absent=is_known)
+        absent = frozenset[int]() if is_absent is None else positions_of(is_absent.numpy())
+        return [
+            None if position in absent else each.as_given(gradient)
+            for position, (each, gradient) in enumerate(zip(sums, gradients, strict=True))
+        ]
+
+    def _taken(self, num_required: TensorLike, may_be_absent: bool) -> Taken:
+        """Takes what the accumulators of the replica that calls have."""
+        sums = self._replicas.of_this_replica() or []
         lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
-        with self._checks.has_enough(lowest, required), self._explaining_graphs("take"):
-            return self._replicas.take(sums, required, lowest)
+        with self._checks.has_enough(lowest, num_required), self._explaining_graphs("take"):
+            return self._replicas.take(sums, num_required, lowest, may_be_absent)
 
     @_not_converted
     def apply_gradients(
         self,
         optimizer: Any,
-        gradients: Iterable[Gradient],
+        gradients: Iterable[Gradient | None],
         *,
         weight: TensorLike | None = None,
         clipnorm: TensorLike | None = None,
@@ -236,7 +257,9 @@ class GradientAccumulator(Trackable):
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
                 micro-batches. If it clips gradients itself, it clips the mean of all replicas. If
                 it scales the loss, the limits below are those of unscaled gradients.
-            gradients: The gradients, as in `accumulate`.
+            gradients: The gradients, as in `accumulate`. A variable whose gradient was None in
+                all micro-batches of an update is passed to the optimizer with None: its momentum
+                and its weight decay rest, as without accumulation.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
             clipnorm: The mean gradient of each variable is scaled down so that its L2 norm does
                 not exceed this number: `[]`.
@@ -267,17 +290,19 @@ class GradientAccumulator(Trackable):
         """
         self._checks.optimizer(optimizer, self._skips_non_finite)
         clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
+        micro_batch = self._checked_micro_batch(gradients, weight)
+        sums, absent, required = micro_batch.sums, micro_batch.absent, self._num_micro_batches
+        updating = functools.partial(self._update_if, optimizer, clipping, arguments, absent)
         if tf.distribute.has_strategy():
-            complete = self.accumulate(gradients, weight)
-            return self._update_if(complete, optimizer, clipping, arguments, self.take)
+            with tf.control_dependencies(self._replicas.apply(micro_batch)):
+                complete = sums[0].accumulator.num_accumulated() >= required
+            return updating(complete, functools.partial(self._taken, required, bool(absent)))
         # Unless micro-batches can be skipped, it is known before the gradients are computed whether
         # this one completes an update. So the gradients that an optimizer does not need together
         # update their variables as soon as they are computed.
-        micro_batch = self._checked_micro_batch(gradients, weight)
-        sums, num_added = micro_batch.sums, micro_batch.num_added()
-        required = self._num_micro_batches
+        num_added = micro_batch.num_added()
 
-        def apply_and_take() -> list[Gradient]:
+        def apply_and_take() -> Taken:
             lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
             with self._checks.has_enough(lowest + num_added, required):
                 return self._replicas.apply_and_take(micro_batch, required, lowest + num_added)
@@ -286,7 +311,7 @@ class GradientAccumulator(Trackable):
             return self._replicas.apply(micro_batch)
 
         complete = sums[0].accumulator.num_accumulated() + num_added >= required
-        return self._update_if(complete, optimizer, clipping, arguments, apply_and_take, apply)
+        return updating(complete, apply_and_take, apply)
 
     @_not_converted
     def apply_remainder(
@@ -318,7 +343,9 @@ class GradientAccumulator(Trackable):
         if sums is None:
             return tf.constant(False)
         is_left = sums[0].accumulator.num_accumulated() > 0
-        return self._update_if(is_left, optimizer, clipping, arguments, lambda: self.take(1))
+        all_positions = frozenset(range(len(self._variables)))
+        take = functools.partial(self._taken, 1, True)
+        return self._update_if(optimizer, clipping, arguments, all_positions, is_left, take)
 
     @_not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -403,7 +430,7 @@ class GradientAccumulator(Trackable):
             self._replicas.reset()
 
     def _checked_micro_batch(
-        self, gradients: Iterable[Gradient], weight: TensorLike | None
+        self, gradients: Iterable[Gradient | None], weight: TensorLike | None
     ) -> MicroBatch:
         """Returns a micro-batch of checked gradients, and makes the accumulators if need be."""
         self._checks.not_compiled()
@@ -419,15 +446,18 @@ class GradientAccumulator(Trackable):
         with self._explaining_graphs("accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
-        return MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
+        micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
+        self._absences.add(micro_batch.absent)
+        return micro_batch
 
     def _update_if(
         self,
-        condition: tf.Tensor,
         optimizer: Any,
         clipping: Clipping | None,
         arguments: dict[str, Any],
-        take: Callable[[], list[Gradient]],
+        absent: Positions,
+        condition: tf.Tensor,
+        take: Callable[[], Taken],
         otherwise: Callable[[], list[tf.Tensor]] | None = None,
     ) -> tf.Tensor:
         """Updates variables with an optimizer if a condition holds, and returns the condition.
@@ -436,10 +466,11 @@ class GradientAccumulator(Trackable):
         is built outside of the replicas, and updates from all of them.
 
         Args:
-            condition: The condition, which is the same on all replicas: `[] bool`.
             optimizer: The optimizer.
             clipping: How to clip the gradients; None if not at all.
             arguments: Further arguments of the optimizer's `apply_gradients`.
+            absent: The positions of the variables that may have no gradient to be updated from.
+            condition: The condition, which is the same on all replicas: `[] bool`.
             take: Returns the gradients of the update.
             otherwise: Called if the condition does not hold; returns tensors to compute. Under a
                 strategy it must be None.
@@ -452,17 +483,41 @@ class GradientAccumulator(Trackable):
             with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
                 optimizer.build(list(self._variables))
 
-        def update() -> Any:
-            gradients = updates.gradients_for(optimizer, take(), clipping)
-            pairs = list(zip(gradients, self._variables, strict=True))
+        def clipped() -> Taken:
+            gradients, is_absent = take()
+            return Taken(updates.gradients_for(optimizer, gradients, clipping), is_absent)
+
+        def apply(gradients: list[Gradient], left_out: Positions) -> Any:
+            sums = self._replicas.of_this_replica() or []
+            if absent:  # All-reduces of the default strategy expect tensors of the branch's graph.
+                gradients = tf.nest.map_structure(tf.identity, gradients, expand_composites=True)
+            pairs = [
+                (None if position in left_out else each.as_given(gradient), each.variable)
+                for position, (each, gradient) in enumerate(zip(sums, gradients, strict=True))
+            ]
             with _updating(self):
                 updated = optimizer.apply_gradients(pairs, **arguments)
             return updates.share_reads(pairs, updated)
 
+        def update(strategy: tf.distribute.Strategy | None = None) -> Any:
+            run = _run if strategy is None else strategy.run
+            if not absent:
+                return run(lambda: apply(clipped().gradients, absent))
+            gradients, is_absent = run(clipped)
+            if strategy is not None and is_absent is not None:
+                of_replicas = strategy.experimental_local_results(is_absent)
+                is_absent = tf.reduce_all(tf.stack(of_replicas), axis=0)
+            return updates.without_absent(
+                self._absences,
+                absent,
+                is_absent,
+                lambda left_out: run(functools.partial(apply, left_out=left_out), (gradients,)),
+            )
+
         def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
             first = strategy.experimental_local_results(conditions)[0]
             try:
-                updates.cond(first, lambda: strategy.run(update))
+                updates.cond(first, functools.partial(update, strategy))
             except AssertionError as error:  # TensorFlow does not say what is wrong.
                 updates.check_scope(self._title, strategy, self._variables, error)
                 raise

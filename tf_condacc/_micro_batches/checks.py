@@ -92,12 +92,12 @@ class Checks:
         )
         return tf.control_dependencies([] if enough is None else [enough])
 
-    def gradients(self, gradients: Iterable[Gradient]) -> list[Gradient]:
+    def gradients(self, gradients: Iterable[Gradient | None]) -> list[Gradient | None]:
         """Converts gradients to tensors or ``tf.IndexedSlices``, and compares them with variables.
 
         Raises:
             TypeError: They are not in a list.
-            ValueError: Their number, or the shape or the data type of one, is wrong, or one is
+            ValueError: Their number, or the shape or the data type of one, is wrong, or all are
                 None.
         """
         if isinstance(gradients, Mapping):
@@ -122,8 +122,15 @@ class Checks:
                 f"{len(gradients)}. Pass the gradients of all variables, in their order. Was "
                 "`trainable` of a Keras model changed after the accumulator was made?"
             )
+        if all(gradient is None for gradient in gradients):
+            raise ValueError(
+                f"{self.title} got None for each gradient: the loss depends on none of the "
+                "variables, or these are gradients of other variables."
+            )
         return [
-            _checked_gradient(self.title_of(variable), gradient, variable)
+            None
+            if gradient is None
+            else _checked_gradient(self.title_of(variable), gradient, variable)
             for gradient, variable in zip(gradients, self.variables, strict=True)
         ]
 
@@ -213,13 +220,7 @@ class Checks:
         return f"{self.title}: the gradient of variable '{name_of(variable)}'"
 
 
-def _checked_gradient(title: str, gradient: Gradient | None, variable: VariableLike) -> Gradient:
-    if gradient is None:
-        raise ValueError(
-            f"{title} is None: the loss does not depend on this variable, or these are gradients "
-            "of other variables. Leave a variable without gradients out of the variables of the "
-            "GradientAccumulator."
-        )
+def _checked_gradient(title: str, gradient: Gradient, variable: VariableLike) -> Gradient:
     is_sparse = isinstance(gradient, tf.IndexedSlices)
     values = gradient.values if is_sparse else tf.convert_to_tensor(gradient)
     dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
@@ -289,6 +290,11 @@ def is_loss_scaling(optimizer: Any) -> bool:
 def name_of(variable: Any) -> str:
     """Returns the name of a variable of TensorFlow, or the path of one of Keras."""
     return getattr(variable, "path", None) or variable.name
+
+
+def of_tensorflow(variable: Any) -> tf.Variable:
+    """Returns a variable of TensorFlow, or the one inside a variable of Keras."""
+    return variable if isinstance(variable, tf.Variable) else variable.value
 
 
 def _is_variable(value: Any) -> bool:

@@ -126,7 +126,7 @@ def _clipped_by_value(gradient: Gradient, limit: tf.Tensor, keeps_non_finite: bo
 
 
 def is_any_not_finite(
-    gradients: Sequence[Gradient], weight: tf.Tensor | None = None
+    gradients: Sequence[Gradient | None], weight: tf.Tensor | None = None
 ) -> tf.Tensor | bool:
     """Returns whether any gradient of any replica has a NaN or an infinity: `[] bool`.
 
@@ -136,10 +136,11 @@ def is_any_not_finite(
     ``tf.reduce_all(tf.math.is_finite(...))``. Several gradients are checked in parallel.
 
     Args:
-        gradients: The gradients of this replica.
+        gradients: The gradients of this replica. A gradient of None is finite.
         weight: Their weight: `[] float64`; None for 1.
     """
-    values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in gradients]
+    present = [one for one in gradients if one is not None]
+    values = [one.values if isinstance(one, tf.IndexedSlices) else one for one in present]
     parts = [
         part
         for one in values

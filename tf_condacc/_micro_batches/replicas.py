@@ -13,7 +13,8 @@ import tensorflow as tf
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
-from tf_condacc._micro_batches.checks import Checks, name_of
+from tf_condacc._micro_batches.absences import Positions, positions_of
+from tf_condacc._micro_batches.checks import Checks, name_of, of_tensorflow
 from tf_condacc._ops.host import arguments_on_host, host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import Trackable
@@ -33,36 +34,45 @@ class _FoldingAccumulator(ConditionalAccumulator):
     _ATTRIBUTES = {"holds": False}
 
 
-@dataclass(frozen=True)
+@dataclass
 class VariableSum:
     """The accumulator of one variable on one replica.
 
     Attributes:
         accumulator: The accumulator.
-        shape: Shape of the variable.
+        variable: The variable.
+        has_slices: Whether a gradient of the variable has been ``tf.IndexedSlices``.
     """
 
     accumulator: ConditionalAccumulator | SparseConditionalAccumulator
-    shape: tf.TensorShape
+    variable: VariableLike
+    has_slices: bool = False
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        """The shape of the variable."""
+        return tf.TensorShape(self.variable.shape)
 
     @property
     def is_dense(self) -> bool:
-        """True if the gradients that are taken are dense."""
+        """True if the accumulator is a dense one."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
-    def apply(self, gradient: Gradient, weight: tf.Tensor | None, step: tf.Tensor) -> tf.Tensor:
+    def apply(
+        self, gradient: Gradient | None, weight: tf.Tensor | None, step: tf.Tensor
+    ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated: `[] bool`.
 
         Args:
-            gradient: The gradient.
+            gradient: The gradient; None for zeros, or for no rows.
             weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
                 infinities adds zeros only.
             step: The local step; see `local_step`.
         """
-        gradient = _multiplied(gradient, weight)
         if isinstance(self.accumulator, SparseConditionalAccumulator):
-            return self.accumulator.try_apply_indexed_slices_grad(gradient, step)
-        return self.accumulator.try_apply_grad(gradient, step)
+            slices = _multiplied(self._as_slices(gradient), weight)
+            return self.accumulator.try_apply_indexed_slices_grad(slices, step)
+        return self.accumulator.try_apply_grad(self._as_tensor(gradient, weight), step)
 
     def take(self, num_required: TensorLike, factor: tf.Tensor | None) -> Gradient:
         """Takes what is accumulated. It has been checked that this is enough.
@@ -80,19 +90,44 @@ class VariableSum:
 
     def apply_and_take(
         self,
-        gradient: tf.Tensor,
+        gradient: Gradient | None,
         weight: tf.Tensor | None,
         step: tf.Tensor,
         num_required: TensorLike,
         factor: tf.Tensor | None,
     ) -> tf.Tensor:
-        """Does what `apply` and `take` of a dense gradient do, in one operation."""
-        gradient = tf.convert_to_tensor(_multiplied(gradient, weight))
+        """Does what `apply` and `take` of a dense accumulator do, in one operation."""
+        gradient = self._as_tensor(gradient, weight)
         taken = ops.condacc_dense_apply_take(
             self.accumulator.accumulator_ref, step, gradient, num_required
         )
         taken.set_shape(self.shape)
         return _multiplied(taken, factor)
+
+    def as_given(self, taken: Gradient) -> Gradient:
+        """Returns what was taken as a tensor, unless a gradient has been ``tf.IndexedSlices``."""
+        if self.has_slices or not isinstance(taken, tf.IndexedSlices):
+            return taken
+        return tf.scatter_nd(taken.indices[:, tf.newaxis], taken.values, self.shape)
+
+    def _as_slices(self, gradient: Gradient | None) -> tf.IndexedSlices:
+        if gradient is None:
+            return tf.IndexedSlices(
+                tf.zeros([0, *self.shape[1:]], self.accumulator.dtype), tf.zeros([0], tf.int64)
+            )
+        if isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        num_rows = self.shape[0] if self.shape.rank else None
+        if num_rows is None:
+            num_rows = tf.shape(gradient)[0]
+        return tf.IndexedSlices(gradient, tf.range(tf.cast(num_rows, tf.int64)))
+
+    def _as_tensor(self, gradient: Gradient | None, weight: tf.Tensor | None) -> tf.Tensor:
+        if gradient is not None:
+            return tf.convert_to_tensor(_multiplied(gradient, weight))
+        if self.shape.is_fully_defined():
+            return tf.zeros(self.shape, self.accumulator.dtype)
+        return tf.zeros_like(of_tensorflow(self.variable))
 
 
 class WeightSum:
@@ -143,6 +178,33 @@ class WeightSum:
         return tf.math.divide_no_nan(number * num_replicas, total)
 
 
+class AbsenceCounts:
+    """Counts how many gradients of each variable were None on one replica since the last take.
+
+    Args:
+        name: Name of the accumulator.
+        replica: Number of the replica.
+        num_variables: Number of variables.
+    """
+
+    def __init__(self, name: str, replica: int, num_variables: int) -> None:
+        self._num_variables = num_variables
+        with tf.init_scope(), tf.device(_device_of(replica)):
+            self.accumulator = ConditionalAccumulator(
+                tf.float64, [num_variables], name=name, reduction_type="SUM"
+            )
+
+    def add(self, absent: Positions, step: tf.Tensor) -> tf.Tensor:
+        """Adds the gradients of a micro-batch, and returns whether they were added: `[] bool`.
+
+        Args:
+            absent: The positions of the variables whose gradients are None.
+            step: The local step; see `local_step`.
+        """
+        counts = [float(position in absent) for position in range(self._num_variables)]
+        return self.accumulator.try_apply_grad(tf.constant(counts, tf.float64), step)
+
+
 def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
     """Returns the local step of a micro-batch, with which accumulators drop or keep it: `[] int64`.
 
@@ -172,19 +234,24 @@ class MicroBatch(NamedTuple):
 
     Attributes:
         sums: The accumulators of the replica.
-        gradients: A gradient for each.
+        gradients: A gradient for each; None for a variable that has none.
         weight: Weight of the micro-batch: `[] float64`; None if it has none.
         weight_sum: The sum of weights of the replica; None if it is not needed.
         is_skipped: Whether to drop the micro-batch: `[] bool`.
     """
 
     sums: list[VariableSum]
-    gradients: list[Gradient]
+    gradients: list[Gradient | None]
     weight: tf.Tensor | None
     weight_sum: WeightSum | None
     is_skipped: tf.Tensor | bool
 
-    def targets(self) -> Iterator[tuple[VariableSum, Gradient]]:
+    @property
+    def absent(self) -> Positions:
+        """The positions of the variables that have no gradient."""
+        return positions_of(gradient is None for gradient in self.gradients)
+
+    def targets(self) -> Iterator[tuple[VariableSum, Gradient | None]]:
         """Returns each accumulator and its gradient."""
         return zip(self.sums, self.gradients, strict=True)
 
@@ -193,6 +260,19 @@ class MicroBatch(NamedTuple):
         if isinstance(self.is_skipped, bool):
             return int(not self.is_skipped)
         return 1 - tf.cast(self.is_skipped, tf.int32)
+
+
+class Taken(NamedTuple):
+    """What was taken from the accumulators of a replica.
+
+    Attributes:
+        gradients: A gradient for each variable.
+        is_absent: Whether all gradients of a variable were None: `[num_variables] bool`. None if
+            no gradient was.
+    """
+
+    gradients: list[Gradient]
+    is_absent: tf.Tensor | None
 
 
 class ReplicaAccumulators(Trackable):
@@ -218,14 +298,17 @@ class ReplicaAccumulators(Trackable):
         # Keyed by the number of the replica.
         self._sums: dict[int, list[VariableSum]] = {}
         self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
+        self._absences: dict[int, AbsenceCounts] = {}  # Empty until a graph or a None comes.
         self._is_traced_without_weights = False
 
-    def made_for(self, gradients: Sequence[Gradient]) -> list[VariableSum]:
+    def made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
         """Returns the accumulators of this replica. If there are none, the gradients make them.
+
+        A variable whose first gradient is None has a sparse accumulator, which needs no memory as
+        long as there is no other gradient.
 
         Raises:
             RuntimeError: It is called outside of the functions that the strategy runs on replicas.
-            ValueError: The accumulator of a variable takes ``tf.IndexedSlices`` only.
         """
         replica = self._replica()
         if replica not in self._sums:
@@ -236,12 +319,14 @@ class ReplicaAccumulators(Trackable):
                 self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
             self._sums[replica], self._strategy = sums, own_strategy()
         sums = self._sums[replica]
-        for gradient, each, variable in zip(gradients, sums, self._variables, strict=True):
-            if not each.is_dense and not isinstance(gradient, tf.IndexedSlices):
-                raise ValueError(
-                    f"{self._checks.title_of(variable)} is a tensor, expected "
-                    "tf.IndexedSlices as in the first micro-batch."
-                )
+        for gradient, each in zip(gradients, sums, strict=True):
+            each.has_slices |= isinstance(gradient, tf.IndexedSlices)
+        is_any_none = any(gradient is None for gradient in gradients)
+        # What is taken in a graph must be counted anew even if a None first comes afterwards.
+        if replica not in self._absences and (is_any_none or not tf.executing_eagerly()):
+            counts = AbsenceCounts(f"{self._name}/absences", replica, len(self._variables))
+            self._track_trackable(counts.accumulator, f"replica_{replica}_absences")
+            self._absences[replica] = counts
         return sums
 
     def weight_sum_made(self) -> WeightSum | None:
@@ -270,7 +355,7 @@ class ReplicaAccumulators(Trackable):
             Tensors that tell of each gradient, and of the weight, whether it was added: `[] bool`.
         """
         step = local_step(micro_batch.is_skipped)
-        applied = self._apply_sparse_and_weight(micro_batch, step)
+        applied = self._apply_all_but_dense(micro_batch, step)
         with tf.control_dependencies(applied[-1:]):
             return applied + [
                 each.apply(gradient, micro_batch.weight, step)
@@ -280,7 +365,7 @@ class ReplicaAccumulators(Trackable):
 
     def apply_and_take(
         self, micro_batch: MicroBatch, num_required: TensorLike, num_accumulated: tf.Tensor
-    ) -> list[Gradient]:
+    ) -> Taken:
         """Applies the gradients of a micro-batch, and takes what the accumulators then have.
 
         Args:
@@ -289,30 +374,45 @@ class ReplicaAccumulators(Trackable):
             num_accumulated: Number of micro-batches of this replica, this one included: `[] int32`.
         """
         step = local_step(micro_batch.is_skipped)
-        applied = self._apply_sparse_and_weight(micro_batch, step)
+        applied = self._apply_all_but_dense(micro_batch, step)
         with (
             tf.control_dependencies(applied[-1:]),
-            self._weights_taken(num_required, num_accumulated) as (required, factor),
+            self._counts_taken(num_required, num_accumulated, bool(micro_batch.absent)) as (
+                required,
+                factor,
+                is_absent,
+            ),
         ):
-            return [
+            gradients = [
                 each.apply_and_take(gradient, micro_batch.weight, step, required, factor)
                 if each.is_dense
                 else each.take(required, factor)
                 for each, gradient in micro_batch.targets()
             ]
+        return Taken(gradients, is_absent)
 
     def take(
-        self, sums: Sequence[VariableSum], num_required: TensorLike, num_accumulated: tf.Tensor
-    ) -> list[Gradient]:
+        self,
+        sums: Sequence[VariableSum],
+        num_required: TensorLike,
+        num_accumulated: tf.Tensor,
+        may_be_absent: bool,
+    ) -> Taken:
         """Takes what the accumulators of this replica have. It has been checked to be enough.
 
         Args:
             sums: The accumulators.
             num_required: Number of micro-batches that are enough: `[] int32`.
             num_accumulated: Number of micro-batches of this replica: `[] int32`.
+            may_be_absent: Whether to return which variables had no gradient.
         """
-        with self._weights_taken(num_required, num_accumulated) as (required, factor):
-            return [each.take(required, factor) for each in sums]
+        with self._counts_taken(num_required, num_accumulated, may_be_absent) as (
+            required,
+            factor,
+            is_absent,
+        ):
+            gradients = [each.take(required, factor) for each in sums]
+        return Taken(gradients, is_absent)
 
     def of_this_replica(self) -> list[VariableSum] | None:
         """Returns the accumulators of the replica that calls; None if it has none yet."""
@@ -332,10 +432,9 @@ class ReplicaAccumulators(Trackable):
 
     def reset(self) -> None:
         """Discards the gradients and weights of all replicas of this process."""
-        for each in (each for sums in self._sums.values() for each in sums):
+        sums = (each for sums in self._sums.values() for each in sums)
+        for each in (*sums, *self._weights.values(), *self._absences.values()):
             each.accumulator.reset(0)
-        for weights in self._weights.values():
-            weights.accumulator.reset(0)
 
     def emptied(self, checks: Checks) -> ReplicaAccumulators:
         """Returns an object for other variables, under the same strategy, without accumulators."""
@@ -343,8 +442,8 @@ class ReplicaAccumulators(Trackable):
         made._strategy = self._strategy
         return made
 
-    def _apply_sparse_and_weight(self, micro_batch: MicroBatch, step: tf.Tensor) -> list[tf.Tensor]:
-        """Applies the sparse gradients and the weight, one after another.
+    def _apply_all_but_dense(self, micro_batch: MicroBatch, step: tf.Tensor) -> list[tf.Tensor]:
+        """Applies the sparse gradients, the weight and the absences, one after another.
 
         The dense gradients are applied afterwards: they have been checked, but the indices of
         sparse gradients are checked only when they are applied.
@@ -360,23 +459,32 @@ class ReplicaAccumulators(Trackable):
         if micro_batch.weight_sum is not None:
             with tf.control_dependencies(applied[-1:]):
                 applied.append(micro_batch.weight_sum.add(micro_batch.weight, step))
+        if micro_batch.absent:
+            with tf.control_dependencies(applied[-1:]):
+                applied.append(self._absences[self._replica()].add(micro_batch.absent, step))
         return applied
 
     @contextlib.contextmanager
-    def _weights_taken(
-        self, num_required: TensorLike, num_accumulated: tf.Tensor
-    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None]]:
-        """Takes the weights, and returns a context to take the gradients in.
+    def _counts_taken(
+        self, num_required: TensorLike, num_accumulated: tf.Tensor, may_be_absent: bool
+    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]]:
+        """Takes the weights and absences, and returns a context to take the gradients in.
 
         Yields:
-            The number of micro-batches that are enough, `[] int32`, and the factor of this
-            replica's means, `[] float64` or None.
+            The number of micro-batches that are enough, `[] int32`; the factor of this replica's
+            means, `[] float64` or None; and `Taken.is_absent`.
         """
+        counts = self._absences.get(self._replica())
+        counted = None if counts is None else counts.accumulator.try_take_grad(1)
         factor = self._take_factor(num_accumulated)
+        is_absent = None
+        if counted is not None and may_be_absent:
+            is_absent = counted.taken & (counted.value >= tf.cast(num_accumulated, tf.float64))
         with arguments_on_host():  # All takes share a constant.
             required = tf.convert_to_tensor(num_required, tf.int32)
-        with tf.control_dependencies([] if factor is None else [factor]):
-            yield required, factor
+        before = [] if counted is None else [counted.taken]
+        with tf.control_dependencies(before if factor is None else [*before, factor]):
+            yield required, factor, is_absent
 
     def _take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
         """Takes the weights, and returns the factor of this replica's means; None for 1.
@@ -438,7 +546,7 @@ def _make_sums(
     replica: int,
     names: Sequence[str],
     variables: Sequence[VariableLike],
-    gradients: Sequence[Gradient],
+    gradients: Sequence[Gradient | None],
     reduction_type: str,
 ) -> list[VariableSum]:
     """Makes the accumulators of a replica on its device, outside of functions under construction.
@@ -455,7 +563,9 @@ def _make_sums(
     with tf.init_scope(), tf.device(_device_of(replica)):
         for name, gradient, variable in zip(names, gradients, variables, strict=True):
             dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
-            if isinstance(gradient, tf.IndexedSlices):
+            # Only a tensor can be the gradient of a scalar.
+            may_be_sparse = gradient is None and shape.rank and shape.is_fully_defined()
+            if may_be_sparse or isinstance(gradient, tf.IndexedSlices):
                 accumulator: Any = SparseConditionalAccumulator(
                     dtype, shape, name=name, reduction_type=sparse_reduction
                 )
@@ -463,7 +573,7 @@ def _make_sums(
                 accumulator = _FoldingAccumulator(
                     dtype, shape, name=name, reduction_type=reduction_type
                 )
-            sums.append(VariableSum(accumulator, shape))
+            sums.append(VariableSum(accumulator, variable))
     return sums
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._micro_batches.checks import name_of
+from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positions_of
+from tf_condacc._micro_batches.checks import name_of, of_tensorflow
 from tf_condacc._micro_batches.gradients import Clipping, clips_itself
 from tf_condacc._micro_batches.replicas import described, own_strategy
 from tf_condacc._typing import Gradient, VariableLike
@@ -81,17 +83,36 @@ def sum_on_first_replica(gradient: Gradient) -> Gradient:
     """
     context = tf.distribute.get_replica_context()
     is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
-    together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
     if not isinstance(gradient, tf.IndexedSlices):
+        together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
         return together if is_first else tf.zeros_like(together)
-    rows, positions = tf.unique(together.indices)
+    together = context.all_reduce(tf.distribute.ReduceOp.SUM, _with_a_row(gradient))
+    # The zeros of a replica without rows are added to another row, or to the first one.
+    anywhere = tf.maximum(tf.reduce_max(together.indices), 0)
+    rows, positions = tf.unique(tf.where(together.indices < 0, anywhere, together.indices))
     if not is_first:
         return tf.IndexedSlices(together.values[:0], rows[:0], gradient.dense_shape)
     values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
-def share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) -> Any:
+def _with_a_row(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Returns a gradient that has a row of zeros with the index -1 if it had no row.
+
+    TensorFlow crashes if it adds up gradients of which none has a row.
+    """
+    indices, values = gradient.indices, gradient.values
+
+    def row_of_zeros() -> tuple[tf.Tensor, tf.Tensor]:
+        shape = tf.concat([[1], tf.shape(values)[1:]], axis=0)
+        return -tf.ones([1], indices.dtype), tf.zeros(shape, values.dtype)
+
+    has_rows = tf.size(indices) > 0
+    indices, values = tf.cond(has_rows, lambda: (indices, values), row_of_zeros)
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)
+
+
+def share_reads(pairs: Sequence[tuple[Gradient | None, VariableLike]], updated: Any) -> Any:
     """Lets variables with sparse gradients be read without a copy again, after their update.
 
     Once rows of a variable have been updated, TensorFlow copies the whole variable whenever it is
@@ -108,15 +129,10 @@ def share_reads(pairs: Sequence[tuple[Gradient, VariableLike]], updated: Any) ->
     in_graph, shared = isinstance(updated, tf.Operation), []
     with tf.control_dependencies([updated] if in_graph else []):
         for gradient, variable in pairs:
-            handle = getattr(_of_tensorflow(variable), "handle", None)
+            handle = getattr(of_tensorflow(variable), "handle", None)
             if isinstance(gradient, tf.IndexedSlices) and handle is not None:
                 shared.append(tf.raw_ops.DisableCopyOnRead(resource=handle))
     return tf.group(updated, *shared) if in_graph else None
-
-
-def _of_tensorflow(variable: Any) -> tf.Variable:
-    """Returns a TensorFlow variable, or the one inside a Keras variable."""
-    return variable if isinstance(variable, tf.Variable) else variable.value
 
 
 def cond(
@@ -132,16 +148,49 @@ def cond(
         otherwise: Called if the condition does not hold; returns tensors to compute.
     """
 
-    def updated() -> tf.Tensor:
-        operation = update()
-        with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
-            return tf.constant(True)
-
     def not_updated() -> tf.Tensor:
         with tf.control_dependencies([] if otherwise is None else otherwise()):
             return tf.constant(False)
 
-    return tf.cond(condition, updated, not_updated)
+    return tf.cond(condition, lambda: _true_after(update), not_updated)
+
+
+def without_absent(
+    known: KnownAbsences,
+    possible: Positions,
+    is_absent: tf.Tensor | None,
+    update: Callable[[Positions], Any],
+) -> Any:
+    """Makes an update that leaves out the variables without gradients.
+
+    Args:
+        known: The sets of variables that may be left out.
+        possible: The positions of the variables whose gradients may all have been None.
+        is_absent: Whether all gradients of a variable were None: `[num_variables] bool`. None if
+            that holds for no variable.
+        update: Makes the update without the variables at some positions. In a graph with sessions
+            it returns its operation.
+
+    Returns:
+        In a graph, an operation that includes the update; None elsewhere.
+    """
+    if is_absent is None:
+        return update(frozenset())
+    if tf.executing_eagerly():
+        return update(possible & positions_of(is_absent.numpy()))
+    branches = known.branches(possible)
+    if len(branches) == 1:
+        return update(*branches)
+    fits = [tf.reduce_all(tf.gather(is_absent, sorted(absent))) for absent in branches[:-1]]
+    first = tf.argmax(tf.cast([*fits, True], tf.int32), output_type=tf.int32)
+    updates = [functools.partial(update, absent) for absent in branches]
+    return tf.switch_case(first, [functools.partial(_true_after, each) for each in updates]).op
+
+
+def _true_after(update: Callable[[], Any]) -> tf.Tensor:
+    operation = update()
+    with tf.control_dependencies([operation] if isinstance(operation, tf.Operation) else []):
+        return tf.constant(True)
 
 
 def check_scope(
@@ -152,7 +201,7 @@ def check_scope(
 ) -> None:
     """Raises a ValueError for a variable that was made outside of the strategy's scope."""
     for variable in variables:
-        if not strategy.extended.variable_created_in_scope(_of_tensorflow(variable)):
+        if not strategy.extended.variable_created_in_scope(of_tensorflow(variable)):
             raise ValueError(
                 f"{title}: variable '{name_of(variable)}' was made outside of the scope of the "
                 f"{type(strategy).__name__} whose replicas update it. Make it in strategy.scope()."

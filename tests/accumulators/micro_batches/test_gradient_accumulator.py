@@ -259,16 +259,15 @@ def test_what_is_no_optimizer_is_refused(accumulator):
             lambda: [tf.ones([3])],
             "expects 2 gradients, one for each variable, got 1. Pass the gradients of all",
         ),
-        (lambda: [tf.ones([3]), None], "variable 'rows:0' is None"),
+        (lambda: [None, None], "got None for each gradient"),
         (lambda: [tf.ones([4]), slices(1)], r"variable 'kernel:0' has shape \(4,\), expected \(3,"),
         (lambda: [tf.ones([3], tf.float64), slices(1)], "has dtype float64, expected float32"),
         (
             lambda: [tf.ones([3]), tf.IndexedSlices(tf.ones([1, 3]), tf.constant([0]))],
             r"values of shape \(1, 3\), expected \(None, 2\)",
         ),
-        (lambda: [tf.ones([3]), tf.ones([ROWS, 2])], "is a tensor, expected tf.IndexedSlices"),
     ],
-    ids=["number", "none", "shape", "dtype", "slices", "kind"],
+    ids=["number", "none", "shape", "dtype", "slices"],
 )
 def test_wrong_gradients_are_refused_and_nothing_is_accumulated(
     accumulator, wrap, gradients, message
