@@ -28,14 +28,6 @@ from tests.distribute.training import (
     use_cpus,
 )
 from tests.processes.isolated import isolated
-from tests.support.absent_gradients import (
-    OPTIMIZERS,
-    TASKS,
-    Functions,
-    as_tensor,
-    expected,
-    make_variables,
-)
 from tests.support.versions import needs_keras3
 
 v1 = tf.compat.v1
@@ -65,50 +57,6 @@ def test_eager_micro_batches_on_replicas_equal_one_big_batch():
     training = Training(mirrored(), "SGD", num_micro_batches=2)
     training.run(steps=2, in_function=False)
     assert largest_difference(training.weights, big_batch("SGD", steps=2)) < 1e-6
-
-
-@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
-@pytest.mark.filterwarnings("ignore:Gradients do not exist")
-def test_replicas_leave_out_a_variable_that_has_no_gradient_on_any(in_function):
-    strategy = mirrored()
-    with strategy.scope():
-        variables, optimizer = make_variables(), OPTIMIZERS["decay"]()
-        optimizer.build(variables)
-        accumulator = tf_condacc.GradientAccumulator(variables, 4)
-
-    def apply(gradients):  # Each replica has half of the gradient: the optimizer adds them up.
-        halves = [None if one is None else one / 2 for one in gradients]
-        return accumulator.apply_gradients(optimizer, halves)
-
-    call: Callable = functools.partial(strategy.run, apply)
-    if in_function:
-        apply_in_function = Functions(apply, strategy.run)
-        call = lambda args: apply_in_function(*args)  # noqa: E731
-    for gradients in TASKS:
-        call(([as_tensor(one) for one in gradients],))
-    for variable, value in zip(variables, expected(OPTIMIZERS["decay"](), TASKS, 4), strict=True):
-        np.testing.assert_allclose(variable.numpy(), value, rtol=1e-6)
-
-
-@pytest.mark.parametrize("rows", [([], []), ([], [2]), ([1, 2], [2])], ids=str)
-@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
-def test_replicas_may_have_sparse_gradients_without_rows(rows, in_function):
-    strategy = mirrored()
-    with strategy.scope():
-        variable = tf.Variable(tf.zeros([4, 2]))
-        accumulator = tf_condacc.GradientAccumulator([variable], 1)
-    optimizer = v1.train.GradientDescentOptimizer(1.0)
-
-    def apply():
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        ids = tf.constant(rows[tf.get_static_value(replica)], tf.int64)
-        values = tf.ones([tf.size(ids), 2])
-        return accumulator.apply_gradients(optimizer, [tf.IndexedSlices(values, ids)])
-
-    run = functools.partial(strategy.run, apply)
-    (tf.function(run) if in_function else run)()
-    counts = np.bincount([*rows[0], *rows[1]], minlength=4)
-    assert variable.numpy()[:, 0].tolist() == (-counts).tolist()
 
 
 def test_remainder_is_taken_at_the_end():
