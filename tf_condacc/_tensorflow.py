@@ -8,8 +8,10 @@ Estimator. The design document lists all of them, with what fails if one changes
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import tensorflow as tf
 from tensorflow.python.eager import cancellation, context, execute
@@ -35,6 +37,48 @@ STANDARD_PS_OPS: Sequence[str] = device_setter.STANDARD_PS_OPS
 
 # The class of the graphs of functions, and of version 2 branches and loops.
 _FuncGraph: Any = getattr(tf.__internal__, "FuncGraph", ())
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+_autograph = tf.__internal__.autograph
+_thread = threading.local()
+
+
+def not_converted(method: _Method) -> _Method:
+    """Keeps AutoGraph from converting a method, whose conditions are Python values.
+
+    Functions of the program that the method is given are converted nevertheless, as its caller is,
+    if it calls them by way of `converted_as_caller`.
+    """
+    unconverted = tf.autograph.experimental.do_not_convert(method)
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if getattr(_thread, "caller", None) is not None:  # One such method calls another one.
+            return unconverted(*args, **kwargs)
+        _thread.caller = _autograph.control_status_ctx()
+        try:
+            return unconverted(*args, **kwargs)
+        finally:
+            _thread.caller = None
+
+    return cast(_Method, call)
+
+
+def converted_as_caller(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function of the program as AutoGraph converts it for the caller of a method."""
+    caller = getattr(_thread, "caller", None)
+    if caller is None or tf.executing_eagerly():
+        return function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before, _thread.caller = getattr(_thread, "caller", None), None
+        try:
+            return _autograph.tf_convert(function, caller)(*args, **kwargs)
+        finally:
+            _thread.caller = before
+
+    return call
 
 
 class RestoreWatch:

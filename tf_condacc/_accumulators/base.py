@@ -103,6 +103,7 @@ class ConditionalAccumulatorBase(Trackable):
         """The data type of the gradients, as given to the constructor."""
         return self._dtype
 
+    @tf.autograph.experimental.do_not_convert
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of gradients accumulated now: `[] int32`.
 
@@ -111,6 +112,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return self._read(lowest_num_accumulated, "NumAccumulated", name)
 
+    @tf.autograph.experimental.do_not_convert
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of stale gradients dropped so far: `[] int64`.
 
@@ -121,6 +123,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return self._read(ops.condacc_accumulator_num_dropped, "NumDropped", name)
 
+    @tf.autograph.experimental.do_not_convert
     def global_step(self, name: str | None = None) -> tf.Tensor:
         """Returns the accumulator's own step: `[] int64`.
 
@@ -132,6 +135,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return self._read(ops.condacc_accumulator_global_step, "GlobalStep", name)
 
+    @tf.autograph.experimental.do_not_convert
     def set_global_step(
         self, new_global_step: TensorLike, name: str | None = None
     ) -> tf.Operation | None:
@@ -158,6 +162,7 @@ class ConditionalAccumulatorBase(Trackable):
             name=name or f"{self._STATE_PREFIX}SetGlobalStep",
         )
 
+    @tf.autograph.experimental.do_not_convert
     def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
         """Discards the accumulated gradients and sets the accumulator's own step, atomically.
 

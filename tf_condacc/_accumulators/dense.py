@@ -74,6 +74,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         handle = self._make(dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
 
+    @tf.autograph.experimental.do_not_convert
     def apply_grad(
         self,
         grad: TensorLike,
@@ -106,6 +107,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         accepted = self._apply(ops.condacc_dense_apply, self._converted(grad), local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
+    @tf.autograph.experimental.do_not_convert
     def try_apply_grad(
         self,
         grad: TensorLike,
@@ -152,6 +154,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             self.apply_contribution(grad, contributor, local_step, f"{name}Outcome"), name
         )
 
+    @tf.autograph.experimental.do_not_convert
     def apply_contribution(
         self,
         grad: TensorLike,
@@ -197,6 +200,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             contributor_id(contributor, self._name),
         )
 
+    @tf.autograph.experimental.do_not_convert
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
         """Waits until enough gradients are accumulated, and takes all of them.
 
@@ -228,6 +232,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         average.set_shape(self._shape)
         return average
 
+    @tf.autograph.experimental.do_not_convert
     def try_take_grad(
         self,
         num_required: TensorLike,

@@ -88,6 +88,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         handle = self._make(dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
 
+    @tf.autograph.experimental.do_not_convert
     def apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Operation | None:
@@ -111,6 +112,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             name=name,
         )
 
+    @tf.autograph.experimental.do_not_convert
     def apply_grad(
         self,
         grad_indices: TensorLike,
@@ -152,6 +154,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
+    @tf.autograph.experimental.do_not_convert
     def try_apply_grad(
         self,
         grad_indices: TensorLike,
@@ -207,6 +210,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
         return was_added(outcome, name)
 
+    @tf.autograph.experimental.do_not_convert
     def try_apply_indexed_slices_grad(
         self,
         grad: tf.IndexedSlices,
@@ -233,6 +237,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad.indices, grad.values, grad.dense_shape, local_step, name, contributor, weight
         )
 
+    @tf.autograph.experimental.do_not_convert
     def apply_contribution(
         self,
         grad_indices: TensorLike,
@@ -269,6 +274,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         contributor = contributor_id(contributor, self._name)
         return ops.condacc_sparse_apply_contribution(*inputs, contributor, name=name)
 
+    @tf.autograph.experimental.do_not_convert
     def apply_indexed_slices_contribution(
         self,
         grad: tf.IndexedSlices,
@@ -294,6 +300,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad.indices, grad.values, contributor, grad.dense_shape, local_step, name
         )
 
+    @tf.autograph.experimental.do_not_convert
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
         """Waits until enough gradients are accumulated, and takes all of them.
 
@@ -318,6 +325,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return SparseGradient(*self._take(num_required, name))
 
+    @tf.autograph.experimental.do_not_convert
     def take_indexed_slices_grad(
         self, num_required: TensorLike, name: str | None = None
     ) -> tf.IndexedSlices:
@@ -335,6 +343,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         # Not `self.take_grad`: as in the original, a subclass may override each method on its own.
         return as_slices(SparseGradient(*self._take(num_required, name)))
 
+    @tf.autograph.experimental.do_not_convert
     def try_take_grad(
         self,
         num_required: TensorLike,
@@ -359,6 +368,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         taken, *parts = self._try_take(num_required, name, global_step)
         return TryTakeResult(taken, SparseGradient(*parts))
 
+    @tf.autograph.experimental.do_not_convert
     def try_take_indexed_slices_grad(
         self,
         num_required: TensorLike,

@@ -8,7 +8,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
@@ -18,18 +18,10 @@ from tf_condacc._micro_batches.checks import Checks, checked_variables
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
 from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken
 from tf_condacc._ops.native import lowest_num_accumulated
-from tf_condacc._tensorflow import RestoreWatch, Trackable
+from tf_condacc._tensorflow import RestoreWatch, Trackable, converted_as_caller, not_converted
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def _not_converted(method: _Method) -> _Method:
-    """Keeps AutoGraph from converting a method, whose conditions are Python values."""
-    return tf.autograph.experimental.do_not_convert(method)
-
 
 _thread = threading.local()
 
@@ -146,7 +138,7 @@ class GradientAccumulator(Trackable):
         """The number of micro-batches that make an update."""
         return self._num_micro_batches
 
-    @_not_converted
+    @not_converted
     def accumulate(
         self, gradients: Iterable[Gradient | None], weight: TensorLike | None = None
     ) -> tf.Tensor:
@@ -187,7 +179,7 @@ class GradientAccumulator(Trackable):
         with tf.control_dependencies(self._replicas.apply(micro_batch)):
             return micro_batch.sums[0].accumulator.num_accumulated() >= self._num_micro_batches
 
-    @_not_converted
+    @not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient | None]:
         """Takes the mean, or the sum, of the gradients that this replica has accumulated.
 
@@ -232,7 +224,7 @@ class GradientAccumulator(Trackable):
         with self._checks.has_enough(lowest, num_required), self._explaining_graphs("take"):
             return self._replicas.take(sums, num_required, lowest, may_be_absent)
 
-    @_not_converted
+    @not_converted
     def apply_gradients(
         self,
         optimizer: Any,
@@ -313,7 +305,7 @@ class GradientAccumulator(Trackable):
         complete = sums[0].accumulator.num_accumulated() + num_added >= required
         return updating(complete, apply_and_take, apply)
 
-    @_not_converted
+    @not_converted
     def apply_remainder(
         self,
         optimizer: Any,
@@ -347,7 +339,7 @@ class GradientAccumulator(Trackable):
         take = functools.partial(self._taken, 1, True)
         return self._update_if(optimizer, clipping, arguments, all_positions, is_left, take)
 
-    @_not_converted
+    @not_converted
     def num_accumulated(self) -> tf.Tensor:
         """Returns the number of accumulated micro-batches: `[] int32`.
 
@@ -362,7 +354,7 @@ class GradientAccumulator(Trackable):
         self._checks.in_use(sums is not None, "num_accumulated")
         return tf.constant(0) if sums is None else sums[0].accumulator.num_accumulated()
 
-    @_not_converted
+    @not_converted
     def num_skipped(self) -> tf.Tensor:
         """Returns the number of micro-batches that `skip_non_finite` has dropped: `[] int64`.
 
@@ -376,7 +368,7 @@ class GradientAccumulator(Trackable):
         zero = tf.constant(0, tf.int64)
         return zero if sums is None else sums[0].accumulator.num_dropped()
 
-    @_not_converted
+    @not_converted
     def reset(self) -> None:
         """Discards the gradients that all replicas of this process have accumulated.
 
@@ -483,6 +475,8 @@ class GradientAccumulator(Trackable):
             with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
                 optimizer.build(list(self._variables))
 
+        apply_gradients = converted_as_caller(optimizer.apply_gradients)
+
         def clipped() -> Taken:
             gradients, is_absent = take()
             return Taken(updates.gradients_for(optimizer, gradients, clipping), is_absent)
@@ -496,7 +490,7 @@ class GradientAccumulator(Trackable):
                 for position, (each, gradient) in enumerate(zip(sums, gradients, strict=True))
             ]
             with _updating(self):
-                updated = optimizer.apply_gradients(pairs, **arguments)
+                updated = apply_gradients(pairs, **arguments)
             return updates.share_reads(pairs, updated)
 
         def update(strategy: tf.distribute.Strategy | None = None) -> Any:

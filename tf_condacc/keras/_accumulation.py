@@ -8,16 +8,16 @@ import inspect
 import logging
 import threading
 import types
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from condacc import versions
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
-from tf_condacc._micro_batches.checks import Checks
+from tf_condacc._micro_batches.checks import Checks, parts_of
 from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("tf_condacc")
 
 Remainder = Literal["apply", "carry", "drop"]
 Weight = Callable[[Any, Any, Any], Any]
-Key = tuple[int, frozenset[int]]  # The identities of an optimizer and of its variables.
+Key = tuple[int, int]  # The identity of an optimizer, and the number of its call in train_step.
 _ATTRIBUTE = "_condacc_accumulation"  # The attribute of a model that accumulates.
 
 
@@ -201,9 +201,7 @@ class Accumulation:
             self._check_optimizer(optimizer)
         self._warnings: set[str] = set()
         self._values_per_sample = 1
-        self._accumulators: dict[Key, GradientAccumulator] = {}
-        self._updaters: dict[Key, _Updater] = {}
-        self._reduction_types: dict[Key, str] = {}
+        self._accumulators: dict[Key, _Accumulator] = {}
         self._replacements = Replacements()
         self._restores = RestoreWatch()
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
@@ -220,7 +218,7 @@ class Accumulation:
 
     def num_skipped(self) -> int:
         """Returns how many micro-batches `skip_non_finite` has dropped since the last compile."""
-        return sum(int(each.num_skipped()) for each in self._accumulators.values())
+        return sum(int(each.gradients.num_skipped()) for each in self._accumulators.values())
 
     def apply_remainder(self) -> None:
         """Makes an update from the micro-batches that are left over, if there are any.
@@ -228,20 +226,20 @@ class Accumulation:
         For `train_on_batch`; ``fit`` does it as `remainder` says.
         """
         run = self._model.distribute_strategy.run
-        for key, accumulator in self._accumulators.items():
-            updater = self._updaters[key]
-            if updater.has_tensors and int(accumulator.num_accumulated()) > 0:
+        for accumulator in self._accumulators.values():
+            updater = accumulator.updater
+            if updater.has_tensors and int(accumulator.gradients.num_accumulated()) > 0:
                 raise RuntimeError(
                     f"{self._title}: train_step passes a tensor to a method of the optimizer "
                     "besides gradients, which is not known any more for the remainder. Use "
                     "remainder='drop', or pass a number."
                 )
-            run(functools.partial(accumulator.apply_remainder, updater))
+            run(functools.partial(accumulator.gradients.apply_remainder, updater))
 
     def discard_remainder(self) -> None:
         """Discards the gradients that were accumulated since the last update."""
         for accumulator in self._accumulators.values():
-            accumulator.reset()
+            accumulator.gradients.reset()
 
     def end(self) -> None:
         """Makes the model a plain Keras model again. What was accumulated is discarded.
@@ -267,8 +265,6 @@ class Accumulation:
         """Frees what is accumulated, also that which functions hold that were traced before."""
         self.discard_remainder()
         self._accumulators.clear()
-        self._updaters.clear()
-        self._reduction_types.clear()
 
     def _make_train_function_again(self) -> None:
         """Lets the next step be traced anew, also in a ``fit`` that is running."""
@@ -346,7 +342,7 @@ class Accumulation:
         """Discards what is accumulated when TensorFlow restores the model or the optimizer."""
         if self._restores.is_restored(owner):
             for accumulator in self._accumulators.values():
-                accumulator._discard_at_restore()
+                accumulator.gradients._discard_at_restore()
         return children(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
@@ -363,7 +359,9 @@ class Accumulation:
         with self._intercepting():
             self._thread.num_samples = _weights.num_samples_of(data)
             if self._weight is not None:
-                weight = self._weight(*keras.utils.unpack_x_y_sample_weight(data))
+                # Keras does not let AutoGraph convert what it calls in a graph, but a tf.function does.
+                of_batch = self._weight if tf.executing_eagerly() else tf.function(self._weight)
+                weight = of_batch(*keras.utils.unpack_x_y_sample_weight(data))
                 self._thread.counted = tf.convert_to_tensor(weight)
             return train_step(data)
 
@@ -464,7 +462,8 @@ class Accumulation:
             return apply_gradients(pairs, *args, **kwargs)
         gradients, variables = zip(*pairs, strict=True)
         update = functools.partial(_update_by_pairs, optimizer, args, kwargs)
-        self._accumulate(_Updater(optimizer, update, (args, kwargs)), gradients, variables)
+        updater = _Updater(optimizer, variables, update, (args, kwargs))
+        self._accumulate(updater, gradients, variables)
         return optimizer.iterations
 
     def _apply(
@@ -495,22 +494,23 @@ class Accumulation:
                 f"{self._title}: train_step calls optimizer.apply(gradients), expected "
                 "optimizer.apply(gradients, trainable_variables)."
             )
+        variables = list(trainable_variables)
         update = functools.partial(_update_by_lists, optimizer, args, kwargs)
-        self._accumulate(_Updater(optimizer, update, (args, kwargs)), grads, trainable_variables)
+        updater = _Updater(optimizer, variables, update, (args, kwargs))
+        self._accumulate(updater, grads, variables)
         return None
 
     def _accumulate(
-        self, updater: _Updater, grads: Sequence[Any], trainable_variables: Iterable[Any]
+        self, updater: _Updater, grads: Sequence[Any], variables: Sequence[Any]
     ) -> None:
         """Accumulates gradients.
 
         Args:
             updater: What makes the update.
             grads: The gradients.
-            trainable_variables: Their variables.
+            variables: Their variables.
         """
         optimizer = updater.optimizer
-        variables = list(trainable_variables)
         if any(getattr(variable, "overwrite_with_gradient", False) for variable in variables):
             raise ValueError(
                 f"{self._title}: the model trains in float8. The scales of its layers are computed "
@@ -519,34 +519,35 @@ class Accumulation:
         if not optimizer.built:
             with tf.init_scope():
                 optimizer.build(variables)
-        present = [pair for pair in zip(grads, variables, strict=True) if pair[0] is not None]
-        if missing := [v.path for g, v in zip(grads, variables, strict=True) if g is None]:
-            warnings.warn(
-                f"Gradients do not exist for variables {missing} when minimizing the loss. If using"
-                " `model.compile()`, did you forget to provide a `loss` argument?",
-                stacklevel=2,
-            )
-        by_variable = {id(variable): _cast(gradient, variable) for gradient, variable in present}
-        key = (id(optimizer), frozenset(by_variable))
-        place = (id(tf.compat.v1.get_default_graph()), key)  # Branches of a tf.cond are apart.
-        if len(by_variable) < len(present) or place in self._thread.seen:
+        pairs = [(g, v) for g, v in zip(grads, variables, strict=True) if g is not None]
+        present = {id(variable): _cast(gradient, variable) for gradient, variable in pairs}
+        call = _Call(
+            id(optimizer),
+            tf.compat.v1.get_default_graph(),
+            frozenset(map(id, variables)),
+            frozenset(present),
+        )
+        if len(present) < len(pairs) or call.repeats_any_of(self._thread.calls):
             raise ValueError(
                 f"{self._title}: train_step gives an optimizer two gradients of one variable, but "
                 "one call of train_step is one micro-batch. Add the gradients up, or accumulate "
                 "in train_step itself, with tf_condacc.GradientAccumulator."
             )
-        self._thread.seen.add(place)
-        if key not in self._reduction_types:
-            self._reduction_types[key] = self._reduction_type()
-        reduction_type = self._reduction_types[key]
-        weight = self._weight_of_micro_batch() if reduction_type == "MEAN" else None
-        accumulator = self._accumulator_of(
-            key, [variable for _, variable in present], reduction_type
-        )
-        self._updaters[key] = updater
-        ordered = [by_variable[id(variable)] for variable in accumulator.variables]
+        key = (id(optimizer), call.number_after(self._thread.calls))
+        self._thread.calls.append((call, key[1]))
+        self._check_variables(key, [variable for _, variable in pairs])
+        accumulator = self._accumulator_of(key, variables, updater)
+        accumulator.add(updater, [variable for _, variable in pairs])
+        weight = self._weight_of_micro_batch() if accumulator.reduction_type == "MEAN" else None
+        ordered = [present.pop(id(variable), None) for variable in accumulator.gradients.variables]
+        if present:
+            raise ValueError(
+                f"{self._title}: train_step gives the {type(optimizer).__name__} gradients of "
+                "variables that it did not give it in the first micro-batch. Give it all "
+                "variables in each, with None for those without gradients."
+            )
         with self._not_intercepting():
-            accumulator.apply_gradients(updater, ordered, weight=weight)
+            accumulator.gradients.apply_gradients(updater, ordered, weight=weight)
 
     def _reduction_type(self) -> str:
         """Returns how the gradients of micro-batches become those of one batch."""
@@ -561,49 +562,51 @@ class Accumulation:
             )
         return reduction_type
 
-    def _accumulator_of(
-        self, key: Key, variables: list[Any], reduction_type: str
-    ) -> GradientAccumulator:
-        """Returns the accumulator of some variables, which is made outside of the replicas."""
+    def _accumulator_of(self, key: Key, variables: list[Any], updater: _Updater) -> _Accumulator:
+        """Returns what a call of an optimizer accumulates, which is made outside of the replicas.
+
+        It has all variables of the optimizer: the gradients of other micro-batches of the same
+        update may be of others.
+        """
+
+        if key in self._accumulators:
+            return self._accumulators[key]
+        reduction_type = self._reduction_type()
 
         def make(strategy: tf.distribute.Strategy) -> None:
-            self._accumulators[key] = GradientAccumulator(
-                variables,
+            known = [each for part in parts_of(updater.optimizer) for each in _variables_of(part)]
+            gradients = GradientAccumulator(
+                list({id(each): each for each in [*variables, *known]}.values()),
                 self._num_micro_batches,
                 reduction_type,
                 name=self._model.name,
                 skip_non_finite=self._skips_non_finite,
             )
+            self._accumulators[key] = _Accumulator(gradients, reduction_type, updater)
 
-        if key not in self._accumulators:
-            self._check_set(key, variables)
-            tf.distribute.get_replica_context().merge_call(make)
+        tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]
 
-    def _check_set(self, key: Key, variables: list[Any]) -> None:
-        """Checks that the gradients of some variables may be accumulated for themselves.
+    def _check_variables(self, key: Key, variables: list[Any]) -> None:
+        """Checks that another call of the optimizer in train_step does not accumulate the same.
 
         Raises:
-            ValueError: Others that are accumulated belong to the same micro-batches.
+            ValueError: It does; or a micro-batch has several calls, of which one could be dropped.
         """
-        optimizer, keys = key
-        for (another, other), accumulator in self._accumulators.items():
-            if another != optimizer:
+        for other, accumulator in self._accumulators.items():
+            if other[0] != key[0] or other == key:
                 continue
-            if not keys & other:
-                if self._skips_non_finite:
-                    raise ValueError(
-                        f"{self._title}: train_step gives its gradients to the optimizer in "
-                        "several calls. With skip_non_finite, a part of a micro-batch could be "
-                        "dropped. Give them in one call, or leave out skip_non_finite."
-                    )
-            elif not tf.executing_eagerly() or int(accumulator.num_accumulated()) > 0:
-                everything = [*variables, *accumulator.variables]
-                names = [each.path for each in everything if id(each) not in keys & other]
+            if self._skips_non_finite:
                 raise ValueError(
-                    f"{self._title}: the variables {names} have gradients in some micro-batches, "
-                    "and None in others of the same update. Give zeros for them in train_step: "
-                    "tf.zeros_like(variable) or, for an embedding, tf.IndexedSlices without rows."
+                    f"{self._title}: train_step gives its gradients to the optimizer in several "
+                    "calls. With skip_non_finite, a part of a micro-batch could be dropped. Give "
+                    "them in one call, or leave out skip_non_finite."
+                )
+            if names := [each.path for each in variables if id(each) in accumulator.seen]:
+                raise ValueError(
+                    f"{self._title}: train_step gives the gradients of the variables {names} to "
+                    f"its call {key[1] + 1} of the optimizer in some micro-batches, and to its "
+                    f"call {other[1] + 1} in others. Give them to the same call in all."
                 )
 
     @property
@@ -629,7 +632,7 @@ class Accumulation:
     def _intercepting(self) -> Iterator[None]:
         """Intercepts what this thread passes to the optimizers, as a micro-batch."""
         step = self._thread
-        step.is_intercepting, step.seen = True, set()
+        step.is_intercepting, step.calls = True, []
         step.num_samples = step.counted = None
         step.has_compiled_loss = step.counts_values = False
         try:
@@ -659,6 +662,45 @@ class Accumulation:
             )
 
 
+class _Call(NamedTuple):
+    """A call of an optimizer in train_step.
+
+    Attributes:
+        optimizer: The identity of the optimizer.
+        graph: The graph in which it is called.
+        variables: The identities of the variables that it is given.
+        present: The identities of those that have gradients.
+    """
+
+    optimizer: int
+    graph: Any
+    variables: frozenset[int]
+    present: frozenset[int]
+
+    def repeats_any_of(self, earlier: Sequence[tuple[_Call, int]]) -> bool:
+        """Returns whether an earlier call has given the optimizer one of the gradients."""
+        return any(self._follows(other) and self.present & other.present for other, _ in earlier)
+
+    def number_after(self, earlier: Sequence[tuple[_Call, int]]) -> int:
+        """Returns the number of the call among those of the optimizer in train_step.
+
+        Calls with the same variables in different branches of a ``tf.cond`` share their number.
+        """
+        numbers = [
+            number
+            for other, number in earlier
+            if self._follows(other)
+            or (self.optimizer == other.optimizer and not self.variables & other.variables)
+        ]
+        return max(numbers, default=-1) + 1
+
+    def _follows(self, other: _Call) -> bool:
+        """Returns whether another call of the optimizer is certainly in the same micro-batch."""
+        if self.optimizer != other.optimizer:
+            return False
+        return other.graph in _with_outer(self.graph) or self.graph in _with_outer(other.graph)
+
+
 class _Updater:
     """An optimizer, and the call that makes its updates as `train_step` makes them.
 
@@ -668,18 +710,79 @@ class _Updater:
     """
 
     def __init__(
-        self, optimizer: keras.Optimizer, update: Callable[[list[Any]], Any], arguments: Any
+        self,
+        optimizer: keras.Optimizer,
+        variables: Iterable[Any],
+        update: Callable[[list[Any]], Any],
+        arguments: Any,
     ) -> None:
         self.optimizer = optimizer
         self.has_tensors = any(map(tf.is_symbolic_tensor, tf.nest.flatten(arguments)))
+        self._given = set(map(id, variables))
         self._update = update
+        self.frozen: Callable[[Any], bool] = lambda variable: False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.optimizer, name)
 
     def apply_gradients(self, grads_and_vars: Iterable[Any]) -> Any:
-        """Makes an update."""
-        return self._update(list(grads_and_vars))
+        """Makes an update of the variables that `train_step` gives, or has given gradients of."""
+        pairs = [
+            (gradient, variable)
+            for gradient, variable in grads_and_vars
+            if (gradient is not None or id(variable) in self._given) and not self.frozen(variable)
+        ]
+        if any(gradient is not None for gradient, _ in pairs):
+            return self._update(pairs)
+        return None
+
+
+@dataclass
+class _Accumulator:
+    """What one call of an optimizer accumulates in each micro-batch, until the next update.
+
+    Attributes:
+        gradients: The accumulated gradients.
+        reduction_type: How they are reduced.
+        updater: Makes the update as the last call would.
+        seen: The identities of the variables that have had gradients.
+        trained: The identities of those that were trainable then.
+    """
+
+    gradients: GradientAccumulator
+    reduction_type: str
+    updater: _Updater
+    seen: set[int] = field(default_factory=set)
+    trained: set[int] = field(default_factory=set)
+
+    def add(self, updater: _Updater, variables: Iterable[Any]) -> None:
+        """Notes a call that gives gradients of some variables."""
+        self.updater = updater
+        updater.frozen = self._is_frozen
+        for variable in variables:
+            self.seen.add(id(variable))
+            if _is_trainable(variable):
+                self.trained.add(id(variable))
+
+    def _is_frozen(self, variable: Any) -> bool:
+        """Returns whether a variable is not trainable any more."""
+        return id(variable) in self.trained and not _is_trainable(variable)
+
+
+def _is_trainable(variable: Any) -> bool:
+    return getattr(variable, "trainable", True)
+
+
+def _variables_of(optimizer: Any) -> list[Any]:
+    """Returns the variables that an optimizer was built for, if it tells."""
+    return list(getattr(optimizer, "_trainable_variables", ()))
+
+
+def _with_outer(graph: Any) -> Iterator[Any]:
+    """Yields a graph, and the graphs around it."""
+    while graph is not None:
+        yield graph
+        graph = getattr(graph, "outer_graph", None)
 
 
 def _update_by_pairs(optimizer: Any, args: Any, kwargs: Any, pairs: list[Any]) -> Any:
@@ -700,10 +803,9 @@ def _can_be_used_here(tensor: tf.Tensor) -> bool:
     """Returns whether code that runs now can use a tensor of a graph, or its value."""
     if not tf.is_symbolic_tensor(tensor):
         return True
-    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    while graph is not None and graph is not tensor.graph:
-        graph = getattr(graph, "outer_graph", None)
-    return graph is not None
+    if tf.executing_eagerly():
+        return False
+    return tensor.graph in _with_outer(tf.compat.v1.get_default_graph())
 
 
 def _has_accelerator() -> bool:
