@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tests.keras.trainings import (
     Case,
+    DecoratedStep,
     OwnStep,
     Subclassed,
     X,
@@ -368,6 +369,36 @@ def test_optimizers_of_optimizers_may_have_layers_without_gradients():
     for start in range(0, 48, 16):
         expected.train_on_batch(X[start : start + 16], Y[start : start + 16])
     assert largest_difference(ours.get_weights(), expected.get_weights()) < 1e-6
+
+
+@pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
+def test_the_number_of_micro_batches_may_grow_with_the_updates(run_eagerly):
+    def make() -> keras.Model:
+        seed_initial_values()
+        model = sequential()
+        model.compile(keras.optimizers.SGD(0.1, momentum=0.5), "mse", run_eagerly=run_eagerly)
+        return model
+
+    ours, expected = make(), make()
+    accumulate_gradients(ours, lambda iterations: iterations + 1)
+    # Each epoch has 6 batches: updates of 1, 2 and 3; then 4, and a remainder of 2.
+    ours.fit(X[:48], Y[:48], batch_size=8, epochs=2, shuffle=False, verbose=0)
+    assert num_updates(ours) == 5
+    for first, last in [(0, 1), (1, 3), (3, 6), (0, 4), (4, 6)]:
+        expected.train_on_batch(X[8 * first : 8 * last], Y[8 * first : 8 * last])
+    assert largest_difference(ours.get_weights(), expected.get_weights()) < 1e-6
+
+
+def test_a_decorated_train_step_learns_of_another_number_and_of_the_end():
+    model = DecoratedStep()
+    model.compile(keras.optimizers.SGD(0.1))
+    for number, updates in [(2, 2), (4, 3), (1, 7)]:
+        with accumulate_gradients(model, number):
+            for _ in range(4):
+                model.train_on_batch(X[:8], Y[:8])
+        assert num_updates(model) == updates
+    model.train_on_batch(X[:8], Y[:8])
+    assert num_updates(model) == 8
 
 
 def test_a_layer_that_is_frozen_within_an_update_does_not_change():

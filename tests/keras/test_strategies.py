@@ -36,6 +36,7 @@ UNDER_MIRRORED = {
             "clipping",
             "mixed_float16",
             "embedding, Adam",
+            "decorated",
         )
     },
 }

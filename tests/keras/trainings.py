@@ -77,6 +77,21 @@ class OwnStep(Subclassed):
         return {"loss": loss}
 
 
+class DecoratedStep(Subclassed):
+    """A model whose `train_step` is a ``tf.function`` with a condition on a tensor."""
+
+    @tf.function
+    def train_step(self, data: Any) -> Any:
+        x, y = data[:2]
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean((self(x, training=True) - y) ** 2)
+            if tf.math.is_finite(loss):
+                loss /= self.distribute_strategy.num_replicas_in_sync
+        gradients = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        return {"loss": loss}
+
+
 def sequential() -> keras.Model:
     return keras.Sequential(
         [keras.Input([6]), layers.Dense(7, activation="tanh"), layers.Dense(1, dtype="float32")]

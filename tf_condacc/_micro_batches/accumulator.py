@@ -7,16 +7,16 @@ import copy
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import tensorflow as tf
 
 from tf_condacc._micro_batches import updates
 from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positions_of
-from tf_condacc._micro_batches.checks import Checks, checked_variables
+from tf_condacc._micro_batches.checks import Checks, NumberOfUpdate, checked_variables
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
-from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken
+from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken, VariableSum
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import RestoreWatch, Trackable, converted_as_caller, not_converted
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
@@ -79,7 +79,9 @@ class GradientAccumulator(Trackable):
     Args:
         variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
             the data types of the gradients.
-        num_micro_batches: Number of micro-batches that make an update.
+        num_micro_batches: Number of micro-batches that make an update. For a number that changes,
+            a function of the number of updates that were made, or taken, before. In a function or
+            graph it gets and returns tensors, `[]`, so that it may read a variable.
         reduction_type: "MEAN" for the mean over the micro-batches, or "SUM". "MEAN" divides all
             gradients by the number of micro-batches, or by the sum of their weights: each row of a
             sparse gradient, too, whether or not all micro-batches have it. That is "GLOBAL_MEAN"
@@ -93,7 +95,8 @@ class GradientAccumulator(Trackable):
             ``keras.optimizers.LossScaleOptimizer``, skips updates itself and is refused.
 
     Raises:
-        TypeError: `variables` is not a list of variables, or `num_micro_batches` is not an integer.
+        TypeError: `variables` is not a list of variables, or `num_micro_batches` is neither an
+            integer nor a function.
         ValueError: There are no variables, `num_micro_batches` is lower than 1, or `reduction_type`
             is neither "MEAN" nor "SUM".
         RuntimeError: The object is made in a function that a strategy runs on replicas, or under a
@@ -103,7 +106,7 @@ class GradientAccumulator(Trackable):
     def __init__(
         self,
         variables: Iterable[VariableLike],
-        num_micro_batches: int,
+        num_micro_batches: int | NumberOfUpdate,
         reduction_type: str = "MEAN",
         name: str = "gradient_accumulator",
         skip_non_finite: bool = False,
@@ -134,8 +137,8 @@ class GradientAccumulator(Trackable):
         return list(self._variables)
 
     @property
-    def num_micro_batches(self) -> int:
-        """The number of micro-batches that make an update."""
+    def num_micro_batches(self) -> int | NumberOfUpdate:
+        """The number of micro-batches that make an update, or the function that returns it."""
         return self._num_micro_batches
 
     @not_converted
@@ -177,7 +180,8 @@ class GradientAccumulator(Trackable):
         """
         micro_batch = self._checked_micro_batch(gradients, weight)
         with tf.control_dependencies(self._replicas.apply(micro_batch)):
-            return micro_batch.sums[0].accumulator.num_accumulated() >= self._num_micro_batches
+            required = self._num_required(micro_batch.sums)
+            return micro_batch.sums[0].accumulator.num_accumulated() >= required
 
     @not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient | None]:
@@ -208,7 +212,7 @@ class GradientAccumulator(Trackable):
                 f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
                 "and trace functions that take after that."
             )
-        required = self._num_micro_batches if num_required is None else num_required
+        required = self._num_required(sums) if num_required is None else num_required
         is_known = tf.executing_eagerly()
         gradients, is_absent = self._taken(required, may_be_absent=is_known)
         absent = frozenset[int]() if is_absent is None else positions_of(is_absent.numpy())
@@ -283,7 +287,8 @@ class GradientAccumulator(Trackable):
         self._checks.optimizer(optimizer, self._skips_non_finite)
         clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
         micro_batch = self._checked_micro_batch(gradients, weight)
-        sums, absent, required = micro_batch.sums, micro_batch.absent, self._num_micro_batches
+        sums, absent = micro_batch.sums, micro_batch.absent
+        required = self._num_required(sums)
         updating = functools.partial(self._update_if, optimizer, clipping, arguments, absent)
         if tf.distribute.has_strategy():
             with tf.control_dependencies(self._replicas.apply(micro_batch)):
@@ -420,6 +425,10 @@ class GradientAccumulator(Trackable):
             text = "%s discards %d accumulated micro-batches, because a checkpoint is restored."
             _LOG.warning(text, self._title, number)
             self._replicas.reset()
+
+    def _num_required(self, sums: Sequence[VariableSum]) -> int | tf.Tensor:
+        """Returns how many micro-batches the next update has: `[] int32`."""
+        return self._checks.number_of(self._num_micro_batches, sums[0].accumulator.global_step)
 
     def _checked_micro_batch(
         self, gradients: Iterable[Gradient | None], weight: TensorLike | None

@@ -6,17 +6,21 @@ import contextlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._tensorflow import is_compiled
+from tf_condacc._tensorflow import converted_as_caller, is_compiled
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 # The constant of a comparison with infinity would be an error where TensorFlow checks all numerics.
 _LARGEST = sys.float_info.max
+
+
+# Returns how many micro-batches an update has, of the number of updates before it.
+NumberOfUpdate: TypeAlias = Callable[[Any], Any]
 
 
 def checked_variables(title: str, variables: Iterable[VariableLike]) -> list[VariableLike]:
@@ -58,13 +62,15 @@ class Checks:
         self.title = title
         self.variables = variables
 
-    def number(self, num_micro_batches: Any) -> int:
-        """Returns a number of micro-batches as an integer.
+    def number(self, num_micro_batches: Any) -> int | NumberOfUpdate:
+        """Returns a number of micro-batches as an integer, or a function as it is.
 
         Raises:
-            TypeError: It is not an integer.
+            TypeError: It is neither an integer nor a function.
             ValueError: It is lower than 1.
         """
+        if callable(num_micro_batches):
+            return num_micro_batches
         try:
             number = operator.index(num_micro_batches)
         except TypeError:
@@ -74,6 +80,39 @@ class Checks:
         if number < 1:
             raise ValueError(f"{self.title} expects num_micro_batches of at least 1, got {number}.")
         return number
+
+    def number_of(
+        self, num_micro_batches: int | NumberOfUpdate, update: Callable[[], Any]
+    ) -> int | tf.Tensor:
+        """Returns how many micro-batches the next update has: `[] int32`.
+
+        Args:
+            num_micro_batches: The number, or a function of the update.
+            update: Returns the number of updates that were made before: `[]`, an integer.
+
+        Raises:
+            TypeError: The function returns something else than an integer.
+            ValueError: It returns a number lower than 1.
+            tf.errors.InvalidArgumentError: In a graph, the number is lower than 1.
+        """
+        if not callable(num_micro_batches):
+            return num_micro_batches
+        function = converted_as_caller(num_micro_batches)
+        if tf.executing_eagerly():
+            number = function(int(update()))
+            number = number.numpy() if hasattr(number, "numpy") else number
+            return cast(int, self.number(None if callable(number) else number))
+        returned = tf.convert_to_tensor(function(update()))
+        if not returned.dtype.is_integer or not returned.shape.is_compatible_with([]):
+            raise TypeError(
+                f"{self.title} expects an integer num_micro_batches of an update, got {returned}."
+            )
+        if (known := tf.get_static_value(returned)) is not None:
+            return cast(int, self.number(known))
+        expected = f"{self.title} expects num_micro_batches of at least 1, got"
+        check = tf.debugging.Assert(returned >= 1, [expected, returned])
+        with tf.control_dependencies([check]):
+            return tf.identity(tf.cast(returned, tf.int32))
 
     def has_enough(
         self, lowest: tf.Tensor, required: TensorLike

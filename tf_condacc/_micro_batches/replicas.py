@@ -434,7 +434,8 @@ class ReplicaAccumulators(Trackable):
         """Discards the gradients and weights of all replicas of this process."""
         sums = (each for sums in self._sums.values() for each in sums)
         for each in (*sums, *self._weights.values(), *self._absences.values()):
-            each.accumulator.reset(0)
+            # The step counts the updates, on which their number of micro-batches may depend.
+            each.accumulator.reset(each.accumulator.global_step())
 
     def emptied(self, checks: Checks) -> ReplicaAccumulators:
         """Returns an object for other variables, under the same strategy, without accumulators."""

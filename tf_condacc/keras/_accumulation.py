@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from condacc import versions
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
-from tf_condacc._micro_batches.checks import Checks, parts_of
+from tf_condacc._micro_batches.checks import Checks, NumberOfUpdate, parts_of
 from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
@@ -33,7 +33,7 @@ _ATTRIBUTE = "_condacc_accumulation"  # The attribute of a model that accumulate
 
 def accumulate_gradients(
     model: keras.Model,
-    num_micro_batches: int,
+    num_micro_batches: int | NumberOfUpdate,
     *,
     remainder: Remainder = "apply",
     skip_non_finite: bool = False,
@@ -75,7 +75,9 @@ def accumulate_gradients(
 
     Args:
         model: A Keras 3 model on TensorFlow.
-        num_micro_batches: Number of batches that make an update.
+        num_micro_batches: Number of batches that make an update. For a number that changes, a
+            function of the optimizer's ``iterations``. In a graph it gets and returns tensors,
+            `[]`, so that it may read a variable.
         remainder: What happens to the micro-batches that are left over at the end of an epoch.
             "apply" makes an update from them, before the validation. "carry" keeps them for the
             next epoch of the same call of ``fit``, and makes an update at its end. "drop" discards
@@ -93,8 +95,8 @@ def accumulate_gradients(
         that ends at the end of the context.
 
     Raises:
-        TypeError: `model` is not a Keras 3 model, `num_micro_batches` is not an integer, `weight`
-            is not a function, or `optimizers` has something else than optimizers in it. ``fit``
+        TypeError: `model` is not a Keras 3 model, `num_micro_batches` is neither an integer nor
+            a function, `weight` is not a function, or `optimizers` has something else than optimizers in it. ``fit``
             raises it if the model overrides ``fit`` without `callbacks` and without ``**kwargs``.
         ValueError: `num_micro_batches` is lower than 1, or `remainder` is none of the above. The
             optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although
@@ -165,7 +167,7 @@ class Accumulation:
     def __init__(
         self,
         model: keras.Model,
-        num_micro_batches: int,
+        num_micro_batches: int | NumberOfUpdate,
         remainder: Remainder,
         skip_non_finite: bool,
         weight: Weight | None,
@@ -212,8 +214,8 @@ class Accumulation:
             _weights.reduction_type_of(model, self._title)
 
     @property
-    def num_micro_batches(self) -> int:
-        """The number of batches that make an update."""
+    def num_micro_batches(self) -> int | NumberOfUpdate:
+        """The number of batches that make an update, or the function that returns it."""
         return self._num_micro_batches
 
     def num_skipped(self) -> int:
@@ -354,6 +356,7 @@ class Accumulation:
             self._watch_restores(optimizer)
         if (loss := self._model._compile_loss) is not None:
             self._replacements.replace_method(loss, "call", self._call_loss)
+        train_step = _undecorated(train_step)
         if self._is_intercepting:  # A train_step that calls another one is one micro-batch.
             return train_step(data)
         with self._intercepting():
@@ -573,11 +576,15 @@ class Accumulation:
             return self._accumulators[key]
         reduction_type = self._reduction_type()
 
+        number, iterations = self._num_micro_batches, updater.optimizer.iterations
+
         def make(strategy: tf.distribute.Strategy) -> None:
             known = [each for part in parts_of(updater.optimizer) for each in _variables_of(part)]
             gradients = GradientAccumulator(
                 list({id(each): each for each in [*variables, *known]}.values()),
-                self._num_micro_batches,
+                (lambda update: number(tf.convert_to_tensor(iterations)))
+                if callable(number)
+                else number,
                 reduction_type,
                 name=self._model.name,
                 skip_non_finite=self._skips_non_finite,
@@ -767,6 +774,23 @@ class _Accumulator:
     def _is_frozen(self, variable: Any) -> bool:
         """Returns whether a variable is not trainable any more."""
         return id(variable) in self.trained and not _is_trainable(variable)
+
+
+def _undecorated(train_step: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function that a ``tf.function`` is made of, as AutoGraph converts it.
+
+    What it has traced before belongs to an earlier accumulation, or to none. And replicas cannot
+    make an update together in a function of their own.
+    """
+    function = getattr(train_step, "python_function", None)
+    if function is None:
+        return train_step
+    if tf.executing_eagerly():
+        return function
+    try:
+        return tf.autograph.to_graph(function)
+    except Exception:  # The source is unknown: AutoGraph has errors of many types.
+        return function
 
 
 def _is_trainable(variable: Any) -> bool:

@@ -396,3 +396,45 @@ def test_gradients_in_a_dictionary_are_refused(accumulator):
         TypeError, match=r"got dict with the keys \['kernel', 'rows'\]. Pass a list"
     ):
         accumulator.accumulate(gradients)
+
+
+def test_the_number_of_micro_batches_may_be_a_function_of_the_update(wrap):
+    variable = tf.Variable(0.0)
+    accumulator = GradientAccumulator([variable], lambda update: update + 1)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    apply = wrap(lambda: accumulator.apply_gradients(optimizer, [tf.constant(1.0)]))
+    assert [bool(apply()) for _ in range(6)] == [True, False, True, False, False, True]
+    apply()
+    accumulator.reset()  # The number of updates stays.
+    assert [bool(apply()) for _ in range(4)] == [False, False, False, True]
+    apply()
+    assert accumulator.apply_remainder(optimizer)
+    assert [bool(apply()) for _ in range(6)] == [False, False, False, False, False, True]
+
+
+def test_the_number_of_micro_batches_may_be_read_from_a_variable(wrap):
+    number = tf.Variable(1, dtype=tf.int64)
+    accumulator = GradientAccumulator([tf.Variable(0.0)], lambda update: number)
+    accumulate, take = wrap(accumulator.accumulate), wrap(accumulator.take)
+    assert accumulate([tf.constant(1.0)])
+    assert float(take()[0]) == 1.0
+    number.assign(3)
+    assert [bool(accumulate([tf.constant(x)])) for x in (0.0, 1.0, 5.0)] == [False, False, True]
+    assert float(take()[0]) == 2.0
+
+
+@pytest.mark.parametrize("number, error", [(0, ValueError), (1.5, TypeError), (None, (TypeError, ValueError))])
+def test_a_function_that_returns_no_number_of_micro_batches_is_refused(wrap, number, error):
+    accumulator = GradientAccumulator([tf.Variable(0.0)], lambda update: number)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    apply = wrap(lambda: accumulator.apply_gradients(optimizer, [tf.constant(1.0)]))
+    with pytest.raises(error, match="num_micro_batches"):
+        apply()
+
+
+def test_a_number_of_micro_batches_that_a_variable_has_is_checked():
+    number = tf.Variable(0)
+    accumulator = GradientAccumulator([tf.Variable(0.0)], lambda update: number)
+    accumulate = tf.function(lambda: accumulator.accumulate([tf.constant(1.0)]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="num_micro_batches of at least 1"):
+        accumulate()
