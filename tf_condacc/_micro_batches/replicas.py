@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +23,9 @@ from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
+
+# A function multiplies at least so many gradients faster than eager operations.
+_NUM_WORTH_A_FUNCTION = 4
 
 
 class _FoldingAccumulator(ConditionalAccumulator):
@@ -58,21 +62,16 @@ class VariableSum:
         """True if the accumulator is a dense one."""
         return isinstance(self.accumulator, ConditionalAccumulator)
 
-    def apply(
-        self, gradient: Gradient | None, weight: tf.Tensor | None, step: tf.Tensor
-    ) -> tf.Tensor:
+    def apply(self, gradient: Gradient | None, step: tf.Tensor) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated: `[] bool`.
 
         Args:
             gradient: The gradient; None for zeros, or for no rows.
-            weight: Factor of the gradient: `[] float64`; None for 1. With 0, even a gradient with
-                infinities adds zeros only.
             step: The local step; see `local_step`.
         """
         if isinstance(self.accumulator, SparseConditionalAccumulator):
-            slices = _multiplied(self._as_slices(gradient), weight)
-            return self.accumulator.try_apply_indexed_slices_grad(slices, step)
-        return self.accumulator.try_apply_grad(self._as_tensor(gradient, weight), step)
+            return self.accumulator.try_apply_indexed_slices_grad(self._as_slices(gradient), step)
+        return self.accumulator.try_apply_grad(self._as_tensor(gradient), step)
 
     def take(self, num_required: TensorLike, factor: tf.Tensor | None) -> Gradient:
         """Takes what is accumulated. It has been checked that this is enough.
@@ -91,13 +90,12 @@ class VariableSum:
     def apply_and_take(
         self,
         gradient: Gradient | None,
-        weight: tf.Tensor | None,
         step: tf.Tensor,
         num_required: TensorLike,
         factor: tf.Tensor | None,
     ) -> tf.Tensor:
         """Does what `apply` and `take` of a dense accumulator do, in one operation."""
-        gradient = self._as_tensor(gradient, weight)
+        gradient = self._as_tensor(gradient)
         taken = ops.condacc_dense_apply_take(
             self.accumulator.accumulator_ref, step, gradient, num_required
         )
@@ -122,9 +120,9 @@ class VariableSum:
             num_rows = tf.shape(gradient)[0]
         return tf.IndexedSlices(gradient, tf.range(tf.cast(num_rows, tf.int64)))
 
-    def _as_tensor(self, gradient: Gradient | None, weight: tf.Tensor | None) -> tf.Tensor:
+    def _as_tensor(self, gradient: Gradient | None) -> tf.Tensor:
         if gradient is not None:
-            return tf.convert_to_tensor(_multiplied(gradient, weight))
+            return tf.convert_to_tensor(gradient)
         if self.shape.is_fully_defined():
             return tf.zeros(self.shape, self.accumulator.dtype)
         return tf.zeros_like(of_tensorflow(self.variable))
@@ -251,9 +249,22 @@ class MicroBatch(NamedTuple):
         """The positions of the variables that have no gradient."""
         return positions_of(gradient is None for gradient in self.gradients)
 
-    def targets(self) -> Iterator[tuple[VariableSum, Gradient | None]]:
-        """Returns each accumulator and its gradient."""
-        return zip(self.sums, self.gradients, strict=True)
+    def targets(self) -> list[tuple[VariableSum, Gradient | None]]:
+        """Returns each accumulator and its gradient, multiplied by the weight.
+
+        With the weight 0, even a gradient with infinities is zeros only.
+        """
+        if self.weight is None:
+            return list(zip(self.sums, self.gradients, strict=True))
+        values = [_values(gradient) for gradient in self.gradients if gradient is not None]
+        if tf.executing_eagerly() and len(values) >= _NUM_WORTH_A_FUNCTION:
+            products = iter(_multiplying(tuple(one.dtype for one in values))(values, self.weight))
+        else:
+            products = iter(_products(values, self.weight))
+        return [
+            (each, None if gradient is None else _with_values(gradient, next(products)))
+            for each, gradient in zip(self.sums, self.gradients, strict=True)
+        ]
 
     def num_added(self) -> tf.Tensor | int:
         """Returns by how much the micro-batch increases the number of micro-batches: `[] int32`."""
@@ -355,12 +366,11 @@ class ReplicaAccumulators(Trackable):
             Tensors that tell of each gradient, and of the weight, whether it was added: `[] bool`.
         """
         step = local_step(micro_batch.is_skipped)
-        applied = self._apply_all_but_dense(micro_batch, step)
+        targets = micro_batch.targets()
+        applied = self._apply_all_but_dense(micro_batch, targets, step)
         with tf.control_dependencies(applied[-1:]):
             return applied + [
-                each.apply(gradient, micro_batch.weight, step)
-                for each, gradient in micro_batch.targets()
-                if each.is_dense
+                each.apply(gradient, step) for each, gradient in targets if each.is_dense
             ]
 
     def apply_and_take(
@@ -374,7 +384,8 @@ class ReplicaAccumulators(Trackable):
             num_accumulated: Number of micro-batches of this replica, this one included: `[] int32`.
         """
         step = local_step(micro_batch.is_skipped)
-        applied = self._apply_all_but_dense(micro_batch, step)
+        targets = micro_batch.targets()
+        applied = self._apply_all_but_dense(micro_batch, targets, step)
         with (
             tf.control_dependencies(applied[-1:]),
             self._counts_taken(num_required, num_accumulated, bool(micro_batch.absent)) as (
@@ -384,10 +395,10 @@ class ReplicaAccumulators(Trackable):
             ),
         ):
             gradients = [
-                each.apply_and_take(gradient, micro_batch.weight, step, required, factor)
+                each.apply_and_take(gradient, step, required, factor)
                 if each.is_dense
                 else each.take(required, factor)
-                for each, gradient in micro_batch.targets()
+                for each, gradient in targets
             ]
         return Taken(gradients, is_absent)
 
@@ -443,7 +454,12 @@ class ReplicaAccumulators(Trackable):
         made._strategy = self._strategy
         return made
 
-    def _apply_all_but_dense(self, micro_batch: MicroBatch, step: tf.Tensor) -> list[tf.Tensor]:
+    def _apply_all_but_dense(
+        self,
+        micro_batch: MicroBatch,
+        targets: Sequence[tuple[VariableSum, Gradient | None]],
+        step: tf.Tensor,
+    ) -> list[tf.Tensor]:
         """Applies the sparse gradients, the weight and the absences, one after another.
 
         The dense gradients are applied afterwards: they have been checked, but the indices of
@@ -453,10 +469,10 @@ class ReplicaAccumulators(Trackable):
             Tensors that tell of each of them whether it was added: `[] bool`.
         """
         applied: list[tf.Tensor] = []
-        for each, gradient in micro_batch.targets():
+        for each, gradient in targets:
             if not each.is_dense:
                 with tf.control_dependencies(applied[-1:]):
-                    applied.append(each.apply(gradient, micro_batch.weight, step))
+                    applied.append(each.apply(gradient, step))
         if micro_batch.weight_sum is not None:
             with tf.control_dependencies(applied[-1:]):
                 applied.append(micro_batch.weight_sum.add(micro_batch.weight, step))
@@ -582,10 +598,35 @@ def _multiplied(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
     """Multiplies a gradient by a factor, `[] float64`. A factor of 0 sets all elements to zero."""
     if factor is None:
         return gradient
+    return _with_values(gradient, multiplied(_values(gradient), factor))
+
+
+def _values(gradient: Gradient) -> tf.Tensor:
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
     if isinstance(gradient, tf.IndexedSlices):
-        values = multiplied(gradient.values, factor)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return multiplied(gradient, factor)
+    return values
+
+
+def _products(values: Sequence[tf.Tensor], factor: tf.Tensor) -> list[tf.Tensor]:
+    """Multiplies tensors by a factor, `[] float64`."""
+    factors = {dtype: tf.cast(factor, dtype) for dtype in {one.dtype for one in values}}
+    return [multiplied(one, factors[one.dtype]) for one in values]
+
+
+@functools.cache
+def _multiplying(dtypes: tuple[tf.DType, ...]) -> Callable[..., list[tf.Tensor]]:
+    """Returns a function that does what `_products` does.
+
+    A call of it takes as long as a few eager multiplications.
+    """
+    specs = [tf.TensorSpec(None, dtype) for dtype in dtypes]
+    return tf.function(
+        _products, input_signature=[specs, tf.TensorSpec([], tf.float64)], autograph=False
+    )
 
 
 def _device_of(replica_id: int) -> str | None:
