@@ -362,7 +362,7 @@ class Accumulation:
         with self._intercepting():
             self._thread.num_samples = _weights.num_samples_of(data)
             if self._weight is not None:
-                # Keras does not let AutoGraph convert what it calls in a graph, but a tf.function does.
+                # Keras keeps AutoGraph from converting what it calls, but a tf.function converts.
                 of_batch = self._weight if tf.executing_eagerly() else tf.function(self._weight)
                 weight = of_batch(*keras.utils.unpack_x_y_sample_weight(data))
                 self._thread.counted = tf.convert_to_tensor(weight)

@@ -46,9 +46,7 @@ def test_a_remainder_leaves_out_variables_without_gradients(wrap):
         for gradients in batches[start : start + 2]:
             accumulate([as_tensor(one) for one in gradients])
         assert accumulator.apply_remainder(optimizer)
-    for variable, value in zip(
-        variables, expected(OPTIMIZERS["decay"](), batches, 2), strict=True
-    ):
+    for variable, value in zip(variables, expected(OPTIMIZERS["decay"](), batches, 2), strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
