@@ -1,4 +1,4 @@
-"""Tests of what AutoGraph converts where accumulators are used: the program, but not this package."""
+"""Tests of AutoGraph, which converts programs that use accumulators, but not this package."""
 
 from __future__ import annotations
 

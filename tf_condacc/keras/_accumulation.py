@@ -95,9 +95,10 @@ def accumulate_gradients(
         that ends at the end of the context.
 
     Raises:
-        TypeError: `model` is not a Keras 3 model, `num_micro_batches` is neither an integer nor
-            a function, `weight` is not a function, or `optimizers` has something else than optimizers in it. ``fit``
-            raises it if the model overrides ``fit`` without `callbacks` and without ``**kwargs``.
+        TypeError: `model` is not a Keras 3 model, `num_micro_batches` is neither an integer nor a
+            function, `weight` is not a function, or `optimizers` has something else than optimizers
+            in it. ``fit`` raises it if the model overrides ``fit`` without `callbacks` and without
+            ``**kwargs``.
         ValueError: `num_micro_batches` is lower than 1, or `remainder` is none of the above. The
             optimizer has ``gradient_accumulation_steps`` as well, or scales the loss although
             `skip_non_finite` is set. Some losses are sums over the samples and others means. The
