@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -44,15 +45,30 @@ _autograph = tf.__internal__.autograph
 _thread = threading.local()
 
 
-def not_converted(method: _Method) -> _Method:
-    """Keeps AutoGraph from converting a method, whose conditions are Python values.
+def _like(method: _Method, function: Callable[..., Any]) -> _Method:
+    """Gives a function the signature and docstring of a method that it calls.
 
-    Functions of the program that the method is given are converted nevertheless, as its caller is,
-    if it calls them by way of `converted_as_caller`.
+    TensorFlow replaces a bound method by its attribute ``__wrapped__``, which takes `self`, where
+    it is the default value of an argument. So there is no such attribute.
+    """
+    functools.update_wrapper(function, method)
+    del function.__dict__["__wrapped__"]
+    function.__dict__["__signature__"] = inspect.signature(method)
+    return cast(_Method, function)
+
+
+def not_converted(method: _Method) -> _Method:
+    """Keeps AutoGraph from converting a method, whose conditions are Python values."""
+    return _like(method, tf.autograph.experimental.do_not_convert(method))
+
+
+def not_converted_but_arguments(method: _Method) -> _Method:
+    """Keeps AutoGraph from converting a method, but not functions that it is given.
+
+    If the method calls them by way of `converted_as_caller`, they are converted if its caller is.
     """
     unconverted = tf.autograph.experimental.do_not_convert(method)
 
-    @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         if getattr(_thread, "caller", None) is not None:  # One such method calls another one.
             return unconverted(*args, **kwargs)
@@ -62,7 +78,7 @@ def not_converted(method: _Method) -> _Method:
         finally:
             _thread.caller = None
 
-    return cast(_Method, call)
+    return _like(method, call)
 
 
 def converted_as_caller(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -45,6 +45,16 @@ def test_methods_of_accumulators_are_not_converted(is_micro_batch):
     assert gradient.converted == expected
 
 
+def test_methods_may_be_default_values_of_arguments():
+    accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [])
+    micro_batches = tf_condacc.GradientAccumulator([tf.Variable(0.0)], 1)
+    both = [accumulator.try_apply_grad, lambda gradient: micro_batches.accumulate([gradient])]
+    for apply in both:
+        assert tf.function(lambda x, apply=apply: apply(x))(tf.constant(1.0))
+    take = tf.function(lambda take=micro_batches.take: take())
+    assert float(take()[0]) == 1.0
+
+
 class Halving(v1.train.GradientDescentOptimizer):
     """Halves all gradients if a variable is true, which only AutoGraph can put into a graph."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tests.support.versions import needs_keras3
 from tf_condacc import parity
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+v1 = tf.compat.v1
 pytestmark = isolated()
 
 
@@ -217,6 +219,94 @@ def test_batch_statistics_are_told_wherever_a_setup_divides_the_batch(setups):
     assert "as with batch statistics" in hint
     for setup in setups:
         assert setup.name in hint
+
+
+class Loop:
+    """A training loop of my own that divides batches of eight examples, with some fault."""
+
+    def __init__(self, training: parity.Training, sizes: list[int]) -> None:
+        self.training, self.sizes = training, sizes
+        self.model, self.optimizer = training.new_model(), training.optimizer()
+        self.sums = [tf.Variable(tf.zeros_like(each)) for each in self.model.variables]
+        self.num_calls = 0
+        self.micro_step = tf.function(self.count)
+
+    def parts(self, features: Any, labels: Any) -> Iterator[list[tf.Tensor]]:
+        start = 0
+        for size in self.sizes:
+            part = slice(start, start + size)
+            pairs = self.training.gradients(self.model, features[part], labels[part])
+            yield [gradient / len(self.sizes) for gradient, _ in pairs]
+            start += size
+
+    def update(self, gradients: list[Any]) -> None:
+        self.optimizer.apply_gradients(zip(gradients, self.model.variables, strict=True))
+
+    def mean(self, features: Any, labels: Any) -> None:
+        parts = list(self.parts(features, labels))
+        self.update([tf.add_n(list(each)) for each in zip(*parts, strict=True)])
+
+    def keep(self, features: Any, labels: Any) -> None:
+        for part in self.parts(features, labels):
+            for total, gradient in zip(self.sums, part, strict=True):
+                total.assign_add(gradient)
+        self.update([tf.identity(total) for total in self.sums])
+
+    def update_between(self, features: Any, labels: Any) -> None:
+        first = None
+        for part in self.parts(features, labels):
+            if first is not None:
+                part = [one + other for one, other in zip(first, part, strict=True)]
+            self.update(part if first is not None else [tf.zeros_like(each) for each in part])
+            first = part
+
+    def update_each(self, features: Any, labels: Any) -> None:
+        for part in self.parts(features, labels):
+            self.update(part)
+
+    def clip(self, features: Any, labels: Any) -> None:
+        parts = [tf.clip_by_global_norm(p, 0.2)[0] for p in self.parts(features, labels)]
+        self.update([tf.add_n(list(each)) for each in zip(*parts, strict=True)])
+
+    def count(self, *gradients: tf.Tensor) -> None:
+        self.num_calls += 1
+        if self.num_calls % 2 == 0:
+            self.update(list(gradients))
+
+    def count_in_function(self, features: Any, labels: Any) -> None:
+        for part in self.parts(features, labels):
+            self.micro_step(*part)
+
+
+@pytest.mark.parametrize(
+    ("step", "sizes", "expected"),
+    [
+        (Loop.count_in_function, [4, 4], "it never updates"),
+        (Loop.keep, [4, 4], "are not set to zero"),
+        (Loop.update_between, [4, 4], "gradients of zero are applied"),
+        (Loop.mean, [3, 3, 2], "of unequal sizes and have equal weights"),
+        (Loop.clip, [4, 4], "clipped to a common norm"),
+        (Loop.update_each, [2, 2, 2, 2], "each micro-batch makes an update of its own."),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_faults_of_loops_are_found_by_imitation(step, sizes, expected):
+    def begin(training: parity.Training) -> parity.Run:
+        loop = Loop(training, sizes)
+        step_of_loop = functools.partial(step, loop)
+        return parity.Run(loop.model.variables, step_of_loop, num_micro_batches=len(sizes))
+
+    x = np.random.default_rng(0).normal(size=[8, 3]).astype(np.float32)
+    training = small_training(
+        build=lambda: tf.Variable([1.0, 2.0, 3.0], name="w"),
+        loss=lambda model, x, y: tf.reduce_mean((tf.linalg.matvec(x, model) - y) ** 2),
+        optimizer=lambda: v1.train.MomentumOptimizer(0.05, 0.9),
+        batches=[(x, x.sum(axis=1))] * 4,
+    )
+    report = parity.compare(training, [parity.Setup("my loop", begin)])
+    (hint,) = report.hints
+    assert hint.startswith("my loop: ")
+    assert expected in hint
 
 
 def test_a_stale_variable_is_not_called_a_batch_statistic():

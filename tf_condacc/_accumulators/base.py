@@ -19,7 +19,7 @@ from tf_condacc._ops.host import arguments_on_host, int64_input
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._tensorflow import Trackable
+from tf_condacc._tensorflow import Trackable, not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -103,7 +103,7 @@ class ConditionalAccumulatorBase(Trackable):
         """The data type of the gradients, as given to the constructor."""
         return self._dtype
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of gradients accumulated now: `[] int32`.
 
@@ -112,7 +112,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return self._read(lowest_num_accumulated, "NumAccumulated", name)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of stale gradients dropped so far: `[] int64`.
 
@@ -123,7 +123,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return self._read(ops.condacc_accumulator_num_dropped, "NumDropped", name)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def global_step(self, name: str | None = None) -> tf.Tensor:
         """Returns the accumulator's own step: `[] int64`.
 
@@ -135,7 +135,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return self._read(ops.condacc_accumulator_global_step, "GlobalStep", name)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def set_global_step(
         self, new_global_step: TensorLike, name: str | None = None
     ) -> tf.Operation | None:
@@ -162,7 +162,7 @@ class ConditionalAccumulatorBase(Trackable):
             name=name or f"{self._STATE_PREFIX}SetGlobalStep",
         )
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def reset(self, new_global_step: TensorLike, name: str | None = None) -> tf.Tensor:
         """Discards the accumulated gradients and sets the accumulator's own step, atomically.
 

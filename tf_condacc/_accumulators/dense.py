@@ -14,6 +14,7 @@ from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import int64_input
 from tf_condacc._ops.native import ops
+from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 
@@ -74,7 +75,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         handle = self._make(dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def apply_grad(
         self,
         grad: TensorLike,
@@ -107,7 +108,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         accepted = self._apply(ops.condacc_dense_apply, self._converted(grad), local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def try_apply_grad(
         self,
         grad: TensorLike,
@@ -154,7 +155,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             self.apply_contribution(grad, contributor, local_step, f"{name}Outcome"), name
         )
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def apply_contribution(
         self,
         grad: TensorLike,
@@ -200,7 +201,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             contributor_id(contributor, self._name),
         )
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
         """Waits until enough gradients are accumulated, and takes all of them.
 
@@ -232,7 +233,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         average.set_shape(self._shape)
         return average
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def try_take_grad(
         self,
         num_required: TensorLike,

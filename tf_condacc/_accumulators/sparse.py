@@ -14,6 +14,7 @@ from tf_condacc._accumulators.sparse_gradient import SparseGradient, as_slices, 
 from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import host_int64, int64_input
 from tf_condacc._ops.native import ops
+from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 
@@ -88,7 +89,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         handle = self._make(dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Operation | None:
@@ -112,7 +113,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             name=name,
         )
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def apply_grad(
         self,
         grad_indices: TensorLike,
@@ -154,7 +155,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
         return None if tf.executing_eagerly() else accepted.op
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def try_apply_grad(
         self,
         grad_indices: TensorLike,
@@ -210,7 +211,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
         return was_added(outcome, name)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def try_apply_indexed_slices_grad(
         self,
         grad: tf.IndexedSlices,
@@ -237,7 +238,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad.indices, grad.values, grad.dense_shape, local_step, name, contributor, weight
         )
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def apply_contribution(
         self,
         grad_indices: TensorLike,
@@ -274,7 +275,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         contributor = contributor_id(contributor, self._name)
         return ops.condacc_sparse_apply_contribution(*inputs, contributor, name=name)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def apply_indexed_slices_contribution(
         self,
         grad: tf.IndexedSlices,
@@ -300,7 +301,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad.indices, grad.values, contributor, grad.dense_shape, local_step, name
         )
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
         """Waits until enough gradients are accumulated, and takes all of them.
 
@@ -325,7 +326,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return SparseGradient(*self._take(num_required, name))
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def take_indexed_slices_grad(
         self, num_required: TensorLike, name: str | None = None
     ) -> tf.IndexedSlices:
@@ -343,7 +344,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         # Not `self.take_grad`: as in the original, a subclass may override each method on its own.
         return as_slices(SparseGradient(*self._take(num_required, name)))
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def try_take_grad(
         self,
         num_required: TensorLike,
@@ -368,7 +369,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         taken, *parts = self._try_take(num_required, name, global_step)
         return TryTakeResult(taken, SparseGradient(*parts))
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def try_take_indexed_slices_grad(
         self,
         num_required: TensorLike,

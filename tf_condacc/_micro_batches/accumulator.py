@@ -18,7 +18,12 @@ from tf_condacc._micro_batches.checks import Checks, NumberOfUpdate, checked_var
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
 from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken, VariableSum
 from tf_condacc._ops.native import lowest_num_accumulated
-from tf_condacc._tensorflow import RestoreWatch, Trackable, converted_as_caller, not_converted
+from tf_condacc._tensorflow import (
+    RestoreWatch,
+    Trackable,
+    converted_as_caller,
+    not_converted_but_arguments,
+)
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -141,7 +146,7 @@ class GradientAccumulator(Trackable):
         """The number of micro-batches that make an update, or the function that returns it."""
         return self._num_micro_batches
 
-    @not_converted
+    @not_converted_but_arguments
     def accumulate(
         self, gradients: Iterable[Gradient | None], weight: TensorLike | None = None
     ) -> tf.Tensor:
@@ -183,7 +188,7 @@ class GradientAccumulator(Trackable):
             required = self._num_required(micro_batch.sums)
             return micro_batch.sums[0].accumulator.num_accumulated() >= required
 
-    @not_converted
+    @not_converted_but_arguments
     def take(self, num_required: TensorLike | None = None) -> list[Gradient | None]:
         """Takes the mean, or the sum, of the gradients that this replica has accumulated.
 
@@ -228,7 +233,7 @@ class GradientAccumulator(Trackable):
         with self._checks.has_enough(lowest, num_required), self._explaining_graphs("take"):
             return self._replicas.take(sums, num_required, lowest, may_be_absent)
 
-    @not_converted
+    @not_converted_but_arguments
     def apply_gradients(
         self,
         optimizer: Any,
@@ -310,7 +315,7 @@ class GradientAccumulator(Trackable):
         complete = sums[0].accumulator.num_accumulated() + num_added >= required
         return updating(complete, apply_and_take, apply)
 
-    @not_converted
+    @not_converted_but_arguments
     def apply_remainder(
         self,
         optimizer: Any,
@@ -344,7 +349,7 @@ class GradientAccumulator(Trackable):
         take = functools.partial(self._taken, 1, True)
         return self._update_if(optimizer, clipping, arguments, all_positions, is_left, take)
 
-    @not_converted
+    @not_converted_but_arguments
     def num_accumulated(self) -> tf.Tensor:
         """Returns the number of accumulated micro-batches: `[] int32`.
 
@@ -359,7 +364,7 @@ class GradientAccumulator(Trackable):
         self._checks.in_use(sums is not None, "num_accumulated")
         return tf.constant(0) if sums is None else sums[0].accumulator.num_accumulated()
 
-    @not_converted
+    @not_converted_but_arguments
     def num_skipped(self) -> tf.Tensor:
         """Returns the number of micro-batches that `skip_non_finite` has dropped: `[] int64`.
 
@@ -373,7 +378,7 @@ class GradientAccumulator(Trackable):
         zero = tf.constant(0, tf.int64)
         return zero if sums is None else sums[0].accumulator.num_dropped()
 
-    @not_converted
+    @not_converted_but_arguments
     def reset(self) -> None:
         """Discards the gradients that all replicas of this process have accumulated.
 

@@ -98,17 +98,16 @@ class Checks:
         if not callable(num_micro_batches):
             return num_micro_batches
         function = converted_as_caller(num_micro_batches)
-        if tf.executing_eagerly():
-            number = function(int(update()))
-            number = number.numpy() if hasattr(number, "numpy") else number
-            return cast(int, self.number(None if callable(number) else number))
-        returned = tf.convert_to_tensor(function(update()))
+        returned = function(int(update()) if tf.executing_eagerly() else update())
+        if tf.executing_eagerly() and hasattr(returned, "numpy"):
+            returned = returned.numpy()
+        if not tf.is_tensor(returned) and not isinstance(returned, tf.Variable):
+            return cast(int, self.number(None if callable(returned) else returned))
+        returned = tf.convert_to_tensor(returned)
         if not returned.dtype.is_integer or not returned.shape.is_compatible_with([]):
             raise TypeError(
                 f"{self.title} expects an integer num_micro_batches of an update, got {returned}."
             )
-        if (known := tf.get_static_value(returned)) is not None:
-            return cast(int, self.number(known))
         expected = f"{self.title} expects num_micro_batches of at least 1, got"
         check = tf.debugging.Assert(returned >= 1, [expected, returned])
         with tf.control_dependencies([check]):

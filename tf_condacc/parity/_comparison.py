@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_condacc.parity import _batches
 from tf_condacc.parity._condacc_setups import accumulators, sync_replicas, towers
 from tf_condacc.parity._hints import Division, Facts
+from tf_condacc.parity._loops import imitations
 from tf_condacc.parity._parts import examine
 from tf_condacc.parity._report import ParityError, Report
 from tf_condacc.parity._setup import Run, Setup
@@ -116,6 +117,7 @@ def _facts(training: Training, setups: Sequence[Setup], trained: Mapping[str, _T
         sparse=[baseline.variables[position] for position in sorted(training.sparse)],
         unsummed=unsummed,
         examine=lambda step, numbers: examine(training, baseline.weights[step - 1], step, numbers),
+        imitations=lambda number, target: imitations(training, number, target),
     )
 
 

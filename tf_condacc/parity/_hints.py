@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,6 +49,8 @@ class Facts:
         sparse: Names of the variables with sparse gradients.
         unsummed: The weights of the baseline whose optimizer gets repeated rows, if it was run.
         examine: Function of a step and numbers of parts that computes the gradients of parts.
+        imitations: Function of a number of micro-batches and weights that yields what may be wrong
+            in a loop, and the weights that it would have then.
     """
 
     divisions: Mapping[str, Division] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Facts:
     sparse: Sequence[str] = ()
     unsummed: Weights | None = None
     examine: Callable[[int, Collection[int]], Parts] | None = None
+    imitations: Callable[[int, Weights], Iterable[tuple[str, Weights]]] | None = None
 
 
 def hints(report: Report, facts: Facts) -> list[str]:
@@ -142,10 +145,27 @@ def _divided(report: Report, facts: Facts, left: dict[str, Difference]) -> Itera
     for each in differing:
         division = facts.divisions[each.first]
         clips = facts.clipping and division.num_replicas > 1 and (parts is None or parts.clips)
-        if clips:
+        cause = _imitated(report, each, division, facts) if kind == facts.reduction else None
+        if cause is not None:
+            yield f"{each.first}: {cause}. Weights that were computed with this fault are the same."
+        elif clips:
             yield _clipped(each, division, facts)
         elif kind == facts.reduction or not _explained(each.ratio, division, kind):
             yield from _scaled(report, each, division, facts)
+
+
+def _imitated(
+    report: Report, difference: Difference, division: Division, facts: Facts
+) -> str | None:
+    """Returns what is wrong in a loop if weights that are computed with this fault are the same."""
+    if facts.imitations is None or division.num_replicas > 1 or division.num_micro_batches == 1:
+        return None
+    weights = report.weights[difference.first]
+    for cause, imitated in facts.imitations(division.num_micro_batches or 2, weights):
+        pair = (weights, imitated)
+        if _difference.find(("", ""), report.variables, pair, report.limits) is None:
+            return cause
+    return None
 
 
 def _reduction_of(parts: Parts) -> str | None:
