@@ -113,8 +113,9 @@ def packages(
         (path / name).symlink_to(found)
     is_long = any(item.get_closest_marker("long") for item in request.session.items)
     if not is_new and not is_long:
-        # Optimizing takes a third of the compiler's time. The library that all other tests use is
-        # optimized, and tests/build/test_build.py compares its options with those of pip.
+        # Optimizing takes a third of the compiler's time, so it is left to `make test-long` and to
+        # new environments. The library that all other tests use is optimized, and
+        # tests/build/test_build.py compares its options with those of pip.
         (path / "g++").unlink()
         (path / "g++").write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@" -O0\n')
         (path / "g++").chmod(0o755)
