@@ -96,20 +96,30 @@ def clone(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def packages(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def packages(
+    clone: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Path]:
     """Yields the site-packages of an environment in which the commands of README.md were run.
 
     TensorFlow and what it requires are installed already, in the Python that runs the tests, unless
     CONDACC_TEST_NEW_ENVIRONMENT is set.
     """
+    is_new = bool(os.environ.get("CONDACC_TEST_NEW_ENVIRONMENT"))
     path = tmp_path_factory.mktemp("path")
     # Neither npm nor Bazel nor git is in this path.
     for name in ("g++", "as", "ld"):
         found = shutil.which(name)
         assert found is not None
         (path / name).symlink_to(found)
+    is_long = any(item.get_closest_marker("long") for item in request.session.items)
+    if not is_new and not is_long:
+        # Optimizing takes a third of the compiler's time, so it is left to `make test-long` and to
+        # new environments. The library that all other tests use is optimized, and
+        # tests/build/test_build.py compares its options with those of pip.
+        (path / "g++").unlink()
+        (path / "g++").write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@" -O0\n')
+        (path / "g++").chmod(0o755)
     with tempfile.TemporaryDirectory() as folder:
-        is_new = bool(os.environ.get("CONDACC_TEST_NEW_ENVIRONMENT"))
         venv.create(folder, with_pip=is_new)
         python = installed.python_of(Path(folder))
         place = f"lib/python{sysconfig.get_python_version()}/site-packages"

@@ -178,9 +178,11 @@ class Training:
     def await_state(self, reached: Callable[[Any], bool]) -> None:
         """Waits until the gate is in some state."""
         end = time.monotonic() + TIME_LIMIT
-        while not reached(self.gate_state()):
-            assert time.monotonic() < end, f"the gate is at {self.gate_state()}"
-            time.sleep(0.005)
+        model = self.models[-1]
+        with v1.Session(self.place.ps_target, graph=model.graph) as session:
+            while not reached(state := session.run(model.gate_state)):
+                assert time.monotonic() < end, f"the gate is at {state}"
+                time.sleep(0.005)
 
     def weights(self) -> dict[str, float]:
         """Returns the weights by the names of their variables."""

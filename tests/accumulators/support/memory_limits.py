@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,11 +24,17 @@ def _pages(field: int) -> int:
     return int(Path("/proc/self/statm").read_text().split()[field])
 
 
+@functools.cache
+def _large_variable() -> tf.Variable:
+    """Returns a variable of 384 MB, which is made once because touching new pages takes long."""
+    return tf.Variable(tf.zeros([96 * MEGABYTE]))
+
+
 def _use_of_kept_pages() -> tf.Tensor:
     """Returns a tensor whose memory is all that accumulators have kept of freed results."""
     acc = tf_condacc.ConditionalAccumulator(tf.float32, reduction_type="SUM")
     # The result is a copy, because the variable keeps its memory.
-    acc.apply_grad(tf.Variable(tf.zeros([96 * MEGABYTE])))
+    acc.apply_grad(_large_variable())
     return acc.take_grad(1)
 
 
