@@ -8,11 +8,8 @@ Estimator. The design document lists all of them, with what fails if one changes
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import tensorflow as tf
 from tensorflow.python.eager import cancellation, context, execute
@@ -40,61 +37,25 @@ STANDARD_PS_OPS: Sequence[str] = device_setter.STANDARD_PS_OPS
 _FuncGraph: Any = getattr(tf.__internal__, "FuncGraph", ())
 
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 _autograph = tf.__internal__.autograph
-_thread = threading.local()
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _like(method: _Method, function: Callable[..., Any]) -> _Method:
-    """Gives a function the signature and docstring of a method that it calls.
+def not_converted(function: _Function) -> _Function:
+    """Keeps AutoGraph from converting a function, whose conditions are Python values.
 
-    TensorFlow replaces a bound method by its attribute ``__wrapped__``, which takes `self`, where
-    it is the default value of an argument. So there is no such attribute.
+    The wrapper that ``tf.autograph.experimental.do_not_convert`` returns has this mark, too, but it
+    would cost time in each eager call, and hide from the function how its caller is converted.
     """
-    functools.update_wrapper(function, method)
-    del function.__dict__["__wrapped__"]
-    function.__dict__["__signature__"] = inspect.signature(method)
-    return cast(_Method, function)
-
-
-def not_converted(method: _Method) -> _Method:
-    """Keeps AutoGraph from converting a method, whose conditions are Python values."""
-    return _like(method, tf.autograph.experimental.do_not_convert(method))
-
-
-def not_converted_but_arguments(method: _Method) -> _Method:
-    """Keeps AutoGraph from converting a method, but not functions that it is given.
-
-    If the method calls them by way of `converted_as_caller`, they are converted if its caller is.
-    """
-    unconverted = tf.autograph.experimental.do_not_convert(method)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if getattr(_thread, "caller", None) is not None:  # One such method calls another one.
-            return unconverted(*args, **kwargs)
-        _thread.caller = _autograph.control_status_ctx()
-        try:
-            return unconverted(*args, **kwargs)
-        finally:
-            _thread.caller = None
-
-    return _like(method, call)
+    function.__dict__["autograph_info__"] = {}
+    return function
 
 
 def converted_as_caller(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function of the program as AutoGraph converts it for the caller of a method."""
-    caller = getattr(_thread, "caller", None)
-    if caller is None or tf.executing_eagerly():
+    """Returns a function of the program, converted by AutoGraph if the calling code is."""
+    if tf.executing_eagerly():
         return function
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        before, _thread.caller = getattr(_thread, "caller", None), None
-        try:
-            return _autograph.tf_convert(function, caller)(*args, **kwargs)
-        finally:
-            _thread.caller = before
-
-    return call
+    return _autograph.tf_convert(function, _autograph.control_status_ctx())
 
 
 class RestoreWatch:

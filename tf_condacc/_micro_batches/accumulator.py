@@ -22,7 +22,7 @@ from tf_condacc._tensorflow import (
     RestoreWatch,
     Trackable,
     converted_as_caller,
-    not_converted_but_arguments,
+    not_converted,
 )
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
@@ -146,7 +146,7 @@ class GradientAccumulator(Trackable):
         """The number of micro-batches that make an update, or the function that returns it."""
         return self._num_micro_batches
 
-    @not_converted_but_arguments
+    @not_converted
     def accumulate(
         self, gradients: Iterable[Gradient | None], weight: TensorLike | None = None
     ) -> tf.Tensor:
@@ -188,7 +188,7 @@ class GradientAccumulator(Trackable):
             required = self._num_required(micro_batch.sums)
             return micro_batch.sums[0].accumulator.num_accumulated() >= required
 
-    @not_converted_but_arguments
+    @not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient | None]:
         """Takes the mean, or the sum, of the gradients that this replica has accumulated.
 
@@ -233,7 +233,7 @@ class GradientAccumulator(Trackable):
         with self._checks.has_enough(lowest, num_required), self._explaining_graphs("take"):
             return self._replicas.take(sums, num_required, lowest, may_be_absent)
 
-    @not_converted_but_arguments
+    @not_converted
     def apply_gradients(
         self,
         optimizer: Any,
@@ -315,7 +315,7 @@ class GradientAccumulator(Trackable):
         complete = sums[0].accumulator.num_accumulated() + num_added >= required
         return updating(complete, apply_and_take, apply)
 
-    @not_converted_but_arguments
+    @not_converted
     def apply_remainder(
         self,
         optimizer: Any,
@@ -349,7 +349,7 @@ class GradientAccumulator(Trackable):
         take = functools.partial(self._taken, 1, True)
         return self._update_if(optimizer, clipping, arguments, all_positions, is_left, take)
 
-    @not_converted_but_arguments
+    @not_converted
     def num_accumulated(self) -> tf.Tensor:
         """Returns the number of accumulated micro-batches: `[] int32`.
 
@@ -364,7 +364,7 @@ class GradientAccumulator(Trackable):
         self._checks.in_use(sums is not None, "num_accumulated")
         return tf.constant(0) if sums is None else sums[0].accumulator.num_accumulated()
 
-    @not_converted_but_arguments
+    @not_converted
     def num_skipped(self) -> tf.Tensor:
         """Returns the number of micro-batches that `skip_non_finite` has dropped: `[] int64`.
 
@@ -378,7 +378,7 @@ class GradientAccumulator(Trackable):
         zero = tf.constant(0, tf.int64)
         return zero if sums is None else sums[0].accumulator.num_dropped()
 
-    @not_converted_but_arguments
+    @not_converted
     def reset(self) -> None:
         """Discards the gradients that all replicas of this process have accumulated.
 
@@ -491,10 +491,12 @@ class GradientAccumulator(Trackable):
 
         apply_gradients = converted_as_caller(optimizer.apply_gradients)
 
+        @not_converted
         def clipped() -> Taken:
             gradients, is_absent = take()
             return Taken(updates.gradients_for(optimizer, gradients, clipping), is_absent)
 
+        @not_converted
         def apply(gradients: list[Gradient], left_out: Positions) -> Any:
             sums = self._replicas.of_this_replica() or []
             if absent:  # All-reduces of the default strategy expect tensors of the branch's graph.
@@ -522,6 +524,7 @@ class GradientAccumulator(Trackable):
                 lambda left_out: run(functools.partial(apply, left_out=left_out), (gradients,)),
             )
 
+        @not_converted
         def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
             first = strategy.experimental_local_results(conditions)[0]
             try:
