@@ -1,5 +1,6 @@
 """Runs the programs of this folder in one process, and shows what Python tells them."""
 
+import inspect
 import json
 import multiprocessing
 import os
@@ -41,6 +42,10 @@ def removed_names():
         isinstance([], Iterable),
         threading.Thread().isAlive(),
         time.clock() > 0,
+        np.lib.pad(np.cast[np.int16]([1.5]), 1, "constant").tolist(),
+        np.reshape(np.fromstring(b"\1\2", np.uint8), newshape=[2, 1]).tolist(),
+        np.in1d([[1, 2]], [2]).tolist() + [np.asfarray([1]).dtype.name],
+        inspect.getargspec(places)._asdict(),
     ]
 
 

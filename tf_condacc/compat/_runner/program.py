@@ -22,7 +22,7 @@ from tensorflow.compat import v1
 from condacc import versions
 from condacc._program import Options
 from tf_condacc.compat import install
-from tf_condacc.compat._runner import clusters
+from tf_condacc.compat._runner import clusters, known_errors
 from tf_condacc.compat._runner.errors import show_as_program
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.removed import bring_back
@@ -165,6 +165,10 @@ def _provided(why_keras: str) -> Iterator[str]:
     else:
         text = f"there is no tf.layers, and tf.keras is Keras {keras}"
     yield f"{text}, because {why_keras}"
+    if known_errors.has_numpy2():
+        yield "NumPy 2 lacks and rounds some things that NumPy 1 does not. To run with NumPy 1: " + (
+            known_errors.how_to_get_numpy1()
+        )
 
 
 def _version(package: str) -> str | None:
