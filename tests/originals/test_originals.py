@@ -49,7 +49,8 @@ def test_a_name_of_tensorflow_has_one_place_in_tensorflow():
 @pytest.mark.parametrize("name", _OURS)
 def test_what_stands_for_a_name_is_public(name):
     (place,) = {place for each, place in originals.places() if each == name}
-    assert callable(originals.resolve(place))
+    found = originals.resolve(place)
+    assert callable(found) or isinstance(found, dict)
     assert not re.search(r"[.:]_", place)
 
 
