@@ -90,6 +90,10 @@ def test_names_that_python_and_numpy_have_removed_mean_what_they_meant(report):
     assert report["removed"] == [6.0, "i", True, False, True, *numpy, spec]
 
 
+def test_transposed_convolutions_and_regularizers_are_those_of_version_1(report):
+    assert report["graphs"] == [[16, 4, 4, 7], [None, 4, 4, 7], 5.0]
+
+
 def test_variables_are_shared_in_a_cluster_without_the_job_ps(report):
     assert report["places"] == [*["/job:servers/task:0"] * 2, "/job:worker/task:1"]
 

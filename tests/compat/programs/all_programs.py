@@ -66,6 +66,22 @@ def places():
         return [each.device for each in (*variables, sum(variables))]
 
 
+def graphs():
+    """Returns static shapes of transposed convolutions, and uses losses of regularizers."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        images = tf.placeholder(tf.float32, [None, 2, 2, 3])
+        filters, strides = tf.zeros([5, 5, 7, 3]), [1, 2, 2, 1]
+        sizes = ([16, 4, 4, 7], tf.stack([tf.shape(images)[0], 4, 4, 7]))
+        shapes = [tf.nn.conv2d_transpose(images, filters, size, strides).shape for size in sizes]
+        tf.get_variable("v", initializer=[2.0, 4.0], regularizer=tf.nn.l2_loss)
+        (loss,) = tf.losses.get_regularization_losses()
+        average = tf.train.ExponentialMovingAverage(0.5)
+        with tf.control_dependencies([average.apply([loss])]):
+            value = tf.identity(average.average(loss))
+        session.run(tf.global_variables_initializer())
+        return [each.as_list() for each in shapes] + [float(session.run(value))]
+
+
 def main(argv):
     tf.logging.set_verbosity(tf.logging.ERROR)
     report = {
@@ -82,6 +98,7 @@ def main(argv):
     report["places"] = places()
     report["looks"] = seconds_between_looks()
     report["removed"] = removed_names()
+    report["graphs"] = graphs()
     report["cells"] = hasattr(tf.contrib.rnn, "BasicLSTMCell")
     if "spawn" in argv:
         report["spawned"] = in_new_process()

@@ -22,7 +22,7 @@ from tensorflow.compat import v1
 from condacc import versions
 from condacc._program import Options
 from tf_condacc.compat import install
-from tf_condacc.compat._runner import clusters, known_errors
+from tf_condacc.compat._runner import clusters, graphs, known_errors
 from tf_condacc.compat._runner.errors import show_as_program
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.removed import bring_back
@@ -96,6 +96,8 @@ def set_up(extent: Extent) -> None:
         setattr(v1, name, importlib.import_module(f"tensorflow.{name}"))
     clusters.poll_for_chiefs()
     clusters.share_variables()
+    graphs.collect_tensors()
+    graphs.keep_requested_shapes()
     ProgramFinder(extent).insert()
 
 
