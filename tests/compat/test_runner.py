@@ -152,6 +152,17 @@ def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(kera
     assert "condacc run: " not in keras2.stderr
 
 
+def test_pytest_runs_the_tests_of_a_program(tmp_path):
+    (tmp_path / "test_own.py").write_text(
+        "import tensorflow as tf\n\ndef test_placeholder():\n    assert tf.placeholder(tf.int32) is not None\n"
+        "    assert __file__.endswith('test_own.py')\n"
+    )
+    runner = (*forked_python(), "-m", "condacc", "run", "--quiet")
+    run = run_command(*runner, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert "1 passed" in run.stdout
+
+
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
     tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}"]

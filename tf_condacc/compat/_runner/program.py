@@ -65,7 +65,9 @@ def prepare(options: Options, why_keras: str) -> Callable[[], None]:
     program = {"path": path, "package": package, "extent": dataclasses.asdict(extent)}
     os.environ[_PROGRAM] = json.dumps(program)
     module = types.ModuleType("__main__")
-    sys.argv = [path, *options.arguments]
+    # pytest rewrites assertions when it imports modules of tests, and would give them TensorFlow 2.
+    first = ["--assert=plain"] if options.module in ("pytest", "py.test") else []
+    sys.argv = [path, *first, *options.arguments]
     sys.modules["__main__"] = module
     return functools.partial(run_in, vars(module), path, package)
 
