@@ -9,8 +9,8 @@ _COPY = (
     "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
 )
 _COPY_FILES = (
-    "copy its files from TensorFlow 1.15 into the program, as the section \"seq2seq, "
-    "legacy_seq2seq and crf\" of docs/guides/compat.md shows"
+    'copy its files from TensorFlow 1.15 into the program, as the section "seq2seq, '
+    'legacy_seq2seq and crf" of docs/guides/compat.md shows'
 )
 _ESTIMATOR = "use tf.estimator"
 _FORESTS = "use the package tensorflow-decision-forests"

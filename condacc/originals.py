@@ -467,6 +467,15 @@ MOVED_MODULES = {
 }
 
 
+# Names of NumPy 1 that NumPy 2 lacks and that `condacc run` gives back.
+NUMPY_REMOVED = (
+    "Inf Infinity NAN NINF NZERO NaN PINF PZERO alen alltrue asfarray asscalar bool8 bytes0 cast "
+    "cfloat clongfloat complex complex_ cumproduct float float_ in1d infty int int0 longcomplex "
+    "longfloat mat math msort obj2sctype object object0 product rank round_ sctypes singlecomplex "
+    "sometrue str str0 string_ trapz typeDict uint0 unicode unicode_ void0"
+).split()
+
+
 def places() -> Iterator[tuple[str, str]]:
     """Yields the full name of each original, without ``tensorflow``, and its place."""
     for module, names in NAMES.items():

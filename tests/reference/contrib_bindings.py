@@ -59,7 +59,10 @@ def main():
         for name in names if module is not None else ():
             bound = {}
             try:
-                exec(f"from tensorflow.contrib.{path} import {name} as value".replace(". ", " "), bound)
+                exec(
+                    f"from tensorflow.contrib.{path} import {name} as value".replace(". ", " "),
+                    bound,
+                )
             except ImportError:
                 continue
             found[path][name] = described(bound["value"])

@@ -52,9 +52,7 @@ def deprecated_flipped_softmax_cross_entropy_with_logits(
     logits: Any, labels: Any, dim: int = -1, name: str | None = None
 ) -> tf.Tensor:
     """Calls ``tf.nn.softmax_cross_entropy_with_logits`` of version 1, with logits first."""
-    return v1.nn.softmax_cross_entropy_with_logits(
-        labels=labels, logits=logits, dim=dim, name=name
-    )
+    return v1.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=dim, name=name)
 
 
 def deprecated_flipped_sparse_softmax_cross_entropy_with_logits(
@@ -86,7 +84,8 @@ class HashTable(lookup_ops.HashTable):
         super().__init__(initializer, default_value, name)
 
     def _create_resource(self) -> Any:
-        self._shared_name = self._given_name or self._shared_name
+        if self._given_name:
+            self._shared_name = self._given_name
         return super()._create_resource()
 
 

@@ -80,7 +80,8 @@ _OF_PYTHON2: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
         r"a bytes-like object is required, not 'str'|can't concat str to bytes"
         r"|can only concatenate str \(not \"bytes\"\)|must be str, not bytes"
         r"|cannot use a (string|bytes) pattern on a|first arg must be (bytes|str) or a tuple of"
-        r"|string argument expected, got 'bytes'|must be encoded before hashing|string argument without an encoding",
+        r"|string argument expected, got 'bytes'|must be encoded before hashing"
+        r"|string argument without an encoding",
         _BYTES,
     ),
     ((Exception,), r"iterator should return strings, not bytes", _BYTES),
@@ -159,7 +160,9 @@ def advice(error: BaseException) -> str | None:
         return f"{_PYTHON3}; {found}" if found else _PYTHON3
     for kinds, pattern, what in _OF_PYTHON3:
         if isinstance(error, kinds) and re.search(pattern, text):
-            return f"Python {sys.version_info.major}.{sys.version_info.minor} no longer has it: {what}"
+            return (
+                f"Python {sys.version_info.major}.{sys.version_info.minor} no longer has it: {what}"
+            )
     if isinstance(error, AttributeError | ImportError) and (match := _OF_SCIPY.search(text)):
         return _of_scipy(match)
     if isinstance(error, ValueError) and "inhomogeneous shape" in text:

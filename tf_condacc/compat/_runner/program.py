@@ -170,8 +170,9 @@ def _provided(why_keras: str) -> Iterator[str]:
         text = f"there is no tf.layers, and tf.keras is Keras {keras}"
     yield f"{text}, because {why_keras}"
     if known_errors.has_numpy2():
-        yield "NumPy 2 lacks and rounds some things that NumPy 1 does not. To run with NumPy 1: " + (
-            known_errors.how_to_get_numpy1()
+        yield (
+            "NumPy 2 lacks and rounds some things that NumPy 1 does not. To run with NumPy 1: "
+            + (known_errors.how_to_get_numpy1())
         )
 
 

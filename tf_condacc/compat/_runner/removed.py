@@ -139,7 +139,7 @@ def bring_back() -> None:
         np.lib.__getattr__ = _falling_back(np.lib.__getattr__)  # type: ignore[method-assign]
     if not _works(lambda: np.reshape(0, newshape=(1,))):  # type: ignore[call-overload]
         np.reshape = _reshaping(np.reshape)
-    if not _works(lambda: np.fromstring(b"\0", np.uint8)):
+    if not _works(lambda: np.fromstring(b"\0", np.uint8, sep="")):
         np.fromstring = _reading_bytes(np.fromstring)
 
 
