@@ -94,6 +94,12 @@ def test_transposed_convolutions_and_regularizers_are_those_of_version_1(report)
     assert report["graphs"] == [[16, 4, 4, 7], [None, 4, 4, 7], 5.0]
 
 
+def test_functions_of_contrib_have_their_old_arguments(report):
+    *found, shared = report["contrib"]
+    assert np.allclose(np.concatenate(found), [1, 2, 7, -1, 0, 0.8133, 0.6931, 0.6931], atol=1e-4)
+    assert shared == "shared"
+
+
 def test_variables_are_shared_in_a_cluster_without_the_job_ps(report):
     assert report["places"] == [*["/job:servers/task:0"] * 2, "/job:worker/task:1"]
 

@@ -82,6 +82,32 @@ def graphs():
         return [each.as_list() for each in shapes] + [float(session.run(value))]
 
 
+def functions_of_contrib():
+    """Calls functions whose arguments TensorFlow has changed, by the names of the arguments."""
+    lookup, nn = tf.contrib.lookup, tf.contrib.nn
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        words = lookup.index_table_from_tensor(mapping=["x", "y"], num_oov_buckets=1)
+        pairs = lookup.KeyValueTensorInitializer(["a"], [7])
+        table = lookup.HashTable(pairs, -1, shared_name="shared", name="table")
+        variable = tf.get_variable("variable", initializer=[1.0])
+        losses = [
+            nn.deprecated_flipped_softmax_cross_entropy_with_logits(
+                logits=[[8.0, 9.0]], labels=[[0.5, 0.5]]
+            ),
+            nn.deprecated_flipped_sparse_softmax_cross_entropy_with_logits([[9.0, 9.0]], [1]),
+            nn.deprecated_flipped_sigmoid_cross_entropy_with_logits([0.0], targets=[1.0]),
+        ]
+        session.run([variable.initializer, table.init, tf.tables_initializer()])
+        found = [words.lookup(tf.constant(["y", "z"])), table.lookup(tf.constant(["a", "b"]))]
+        found += [tf.contrib.framework.zero_initializer(ref=variable), *losses]
+        shared = [
+            op.get_attr("shared_name").decode()
+            for op in graph.get_operations()
+            if op.name == "table"
+        ]
+        return [each.round(4).tolist() for each in session.run(found)] + shared
+
+
 def main(argv):
     tf.logging.set_verbosity(tf.logging.ERROR)
     report = {
@@ -99,6 +125,7 @@ def main(argv):
     report["looks"] = seconds_between_looks()
     report["removed"] = removed_names()
     report["graphs"] = graphs()
+    report["contrib"] = functions_of_contrib()
     report["cells"] = hasattr(tf.contrib.rnn, "BasicLSTMCell")
     if "spawn" in argv:
         report["spawned"] = in_new_process()
