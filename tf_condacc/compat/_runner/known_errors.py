@@ -136,11 +136,11 @@ _IN_SCIPY = {
     "imread": "imread of the package imageio",
     "imresize": f"{_PILLOW}: np.array(Image.fromarray(x).resize((width, height)))",
     "imrotate": _PILLOW,
-    "imsave": "imwrite of the package imageio",
+    "imsave": "imwrite of the package imageio, with x scaled to uint8",
     "logsumexp": "scipy.special.logsumexp",
     "pinv2": "scipy.linalg.pinv",
     "simps": "scipy.integrate.simpson",
-    "toimage": f"{_PILLOW}: Image.fromarray(x)",
+    "toimage": f"{_PILLOW}: Image.fromarray(x), with x scaled to uint8",
     "trapz": "scipy.integrate.trapezoid",
 }
 
@@ -189,7 +189,7 @@ def has_numpy2() -> bool:
 
 def how_to_get_numpy1() -> str:
     """Returns what to do in order to run with NumPy 1."""
-    return "pip install 'numpy<2'" if sys.version_info < (3, 13) else "it needs Python 3.12"
+    return "pip install 'numpy<2'" if sys.version_info < (3, 13) else "use Python 3.12 or older"
 
 
 def _of_numpy(match: re.Match[str]) -> Iterator[str]:
