@@ -238,7 +238,7 @@ CONTRIB: dict[str, dict[str, str]] = {
     | _places_in("tensorflow.python.util.deprecation", "deprecated", "deprecated_args")
     | _places_in(_SMART_COND, "smart_cond", "smart_constant_value")
     | _places_in(f"{_V1}:debugging", "assert_same_float_dtype", "assert_scalar")
-    | _places_in(f"{_PYTHON}.framework.tensor", "BoundedTensorSpec", "TensorSpec")
+    | _places_in(f"{_PYTHON}.framework.tensor_spec", "BoundedTensorSpec", "TensorSpec")
     | _places_in(f"{_PYTHON}.framework.ops", "prepend_name_scope", "strip_name_scope")
     | _places_in(_FUNCTIONS, "zero_initializer")
     | _GRAPH_OF_INPUTS

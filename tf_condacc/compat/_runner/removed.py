@@ -91,7 +91,8 @@ _NUMPY: dict[str, Any] = {
     "unicode_": np.str_,
     "void0": np.void,
 }
-_EXCEPTIONS = {name: getattr(np.exceptions, name) for name in np.exceptions.__all__}
+_NEW_PLACE = getattr(np, "exceptions", None)  # NumPy 1.25 was the first to have it.
+_EXCEPTIONS = {name: getattr(_NEW_PLACE, name) for name in getattr(_NEW_PLACE, "__all__", ())}
 ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
 
 
