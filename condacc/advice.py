@@ -8,6 +8,10 @@ _PROBABILITY = "TensorFlow Probability has it: https://www.tensorflow.org/probab
 _COPY = (
     "copy the code that you need; TensorFlow Addons, which took it over, is no longer maintained"
 )
+_COPY_FILES = (
+    'copy its files from TensorFlow 1.15 into the program, as the section "seq2seq, '
+    'legacy_seq2seq and crf" of docs/guides/compat.md shows'
+)
 _ESTIMATOR = "use tf.estimator"
 _FORESTS = "use the package tensorflow-decision-forests"
 _COLUMN = "use tf.feature_column."
@@ -36,7 +40,6 @@ _MONITORS = (
     "use hooks, such as tf.train.LoggingTensorHook; in place of a ValidationMonitor, "
     "tf.contrib.learn.Experiment, which is provided"
 )
-_RENAMED = "use tf.contrib.lookup.{}, which is provided"
 _SUMMARY = "use tf.summary of TensorFlow 2, which has other arguments"
 
 # The advice for names that are not provided, by their paths below tf.contrib. The longest path that
@@ -48,7 +51,7 @@ _ADVICE = {
     "boosted_trees": _FORESTS,
     "checkpoint": "use tf.train.Checkpoint and tf.train.CheckpointManager",
     "cloud": "use tf.io.gfile, or the package tensorflow-io",
-    "crf": _COPY,
+    "crf": _COPY_FILES,
     "cudnn_rnn": "use tf.keras.layers.LSTM or GRU, which use cuDNN where they can",
     "data.batch_and_drop_remainder": "use dataset.batch(n, drop_remainder=True)",
     "data.padded_batch_and_drop_remainder": (
@@ -82,6 +85,7 @@ _ADVICE = {
     "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",
     "layers.sparse_column_with_vocabulary_file": f"{_CATEGORICAL}vocabulary_file",
     "layers.weighted_sparse_column": f"{_COLUMN}weighted_categorical_column",
+    "legacy_seq2seq": _COPY_FILES,
     "learn.KMeansClustering": "use tf.estimator.experimental.KMeans",
     "learn.SKCompat": (
         "use tf.contrib.learn.Estimator, which is provided, with "
@@ -97,10 +101,6 @@ _ADVICE = {
     "learn": _ESTIMATOR,
     "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
     "lite": "use tf.lite",
-    "lookup.index_to_string": _RENAMED.format("index_to_string_table_from_tensor"),
-    "lookup.string_to_index": _RENAMED.format("index_table_from_tensor"),
-    "lookup.string_to_index_table_from_file": _RENAMED.format("index_table_from_file"),
-    "lookup.string_to_index_table_from_tensor": _RENAMED.format("index_table_from_tensor"),
     "lookup": "use tf.lookup",
     "memory_stats": "use tf.config.experimental.get_memory_info",
     "mixed_precision": "use tf.compat.v1.train.enable_mixed_precision_graph_rewrite",
@@ -111,7 +111,7 @@ _ADVICE = {
     "quantize": "use the package tensorflow-model-optimization",
     "rnn": f"use tf.compat.v1.nn.rnn_cell and tf.keras.layers; {_COPY}",
     "saved_model": "use tf.saved_model",
-    "seq2seq": _COPY,
+    "seq2seq": _COPY_FILES,
     "signal": "use tf.signal",
     "stateless": "use tf.random.stateless_normal and the like",
     "summary": _SUMMARY,
@@ -133,6 +133,7 @@ _ADVICE |= {
 
 # Modules of this package whose names are not listed one by one.
 _UNLISTED = (
+    "tf_condacc.compat.contrib_functions:",
     "tf_condacc.compat.examples.",
     "tf_condacc.compat.learn",
     "tf_condacc.compat.rnn:",

@@ -94,8 +94,10 @@ _STEP = _places_in(
     "get_global_step",
     "get_or_create_global_step",
 )
+_FUNCTIONS = "tf_condacc.compat.contrib_functions"
+_GRAPH_OF_INPUTS = {"get_graph_from_inputs": f"{_PYTHON}.framework.ops:_get_graph_from_inputs"}
 _CHECKPOINTS = _places_in(
-    _TRAIN, "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"
+    _FUNCTIONS, "init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"
 )
 
 # The places of names by their modules, which are paths below ``tensorflow``. The private modules
@@ -235,34 +237,65 @@ CONTRIB: dict[str, dict[str, str]] = {
     | _CHECKPOINTS
     | _places_in("tensorflow.python.util.deprecation", "deprecated", "deprecated_args")
     | _places_in(_SMART_COND, "smart_cond", "smart_constant_value")
+    | _places_in(f"{_V1}:debugging", "assert_same_float_dtype", "assert_scalar")
+    | _places_in(f"{_PYTHON}.framework.tensor_spec", "BoundedTensorSpec", "TensorSpec")
+    | _places_in(f"{_PYTHON}.framework.ops", "prepend_name_scope", "strip_name_scope")
+    | _places_in(_FUNCTIONS, "zero_initializer")
+    | _GRAPH_OF_INPUTS
     | {
+        "convert_to_tensor_or_sparse_tensor": (
+            f"{_PYTHON}.framework.sparse_tensor:convert_to_tensor_or_sparse_tensor"
+        ),
         "nest": "tensorflow.python.util.nest",
-        "zero_initializer": f"{_V1}:zeros_initializer",
-    },
-    "framework.python.framework": {
-        "checkpoint_utils": "tensorflow.python.training.checkpoint_utils",
     },
     "framework.python.framework.checkpoint_utils": _CHECKPOINTS,
     "framework.python.ops": _STEP,
+    "framework.python.ops.ops": _GRAPH_OF_INPUTS,
     "framework.python.ops.variables": _STEP,
+    "keras": _places_in(
+        f"{_V1}:keras",
+        *"activations applications backend callbacks constraints datasets initializers".split(),
+        *"layers losses metrics models optimizers preprocessing regularizers utils".split(),
+    ),
+    "layers": _places_in(f"{_V1}:nn", "safe_embedding_lookup_sparse")
+    | _places_in("tf_slim.layers", "recompute_grad"),
+    "layers.python.layers": {"sparse_ops": f"{_PYTHON}.ops.sparse_ops"},
     "lookup": _places_in(
         _LOOKUP_OPS,
+        "FastHashSpec",
+        "HasherSpec",
         "IdTableWithHashBuckets",
         "KeyValueTensorInitializer",
+        "LookupInterface",
+        "StrongHashSpec",
         "TextFileIdTableInitializer",
         "TextFileIndex",
         "TextFileInitializer",
         "TextFileStringTableInitializer",
         "index_table_from_file",
-        "index_table_from_tensor",
         "index_to_string_table_from_file",
+    )
+    | _places_in(
+        _FUNCTIONS,
+        "HashTable",
+        "index_table_from_tensor",
+        "index_to_string",
         "index_to_string_table_from_tensor",
+        "string_to_index",
+        "string_to_index_table_from_file",
+        "string_to_index_table_from_tensor",
     )
     | {
-        "HashTable": f"{_V1}:lookup.StaticHashTable",
         "MutableDenseHashTable": f"{_V1}:lookup.experimental.DenseHashTable",
         "MutableHashTable": f"{_LOOKUP_OPS}:MutableHashTable",
     },
+    "nn": _places_in(f"{_PYTHON}.ops.nn_ops", "conv1d_transpose", "nth_element")
+    | _places_in(
+        _FUNCTIONS,
+        "deprecated_flipped_sigmoid_cross_entropy_with_logits",
+        "deprecated_flipped_softmax_cross_entropy_with_logits",
+        "deprecated_flipped_sparse_softmax_cross_entropy_with_logits",
+    ),
     "opt": _DROP_STALE,
     "opt.python.training.drop_stale_gradient_optimizer": _DROP_STALE,
     "rnn": _places_in(
@@ -274,7 +307,27 @@ CONTRIB: dict[str, dict[str, str]] = {
     "tensorboard.plugins.projector": _places_in(
         "tensorboard.plugins.projector", "ProjectorConfig", "visualize_embeddings"
     ),
-    "tfprof": {"model_analyzer": "tensorflow.python.profiler.model_analyzer"},
+    "tfprof.model_analyzer": _places_in(
+        _FUNCTIONS,
+        "ALL_ADVICE",
+        "FLOAT_OPS_OPTIONS",
+        "PRINT_ALL_TIMING_MEMORY",
+        "TRAINABLE_VARS_PARAMS_STAT_OPTIONS",
+        "advise",
+        "print_model_analysis",
+    )
+    | _places_in(f"{_PYTHON}.profiler.model_analyzer", "Profiler"),
+    "tfprof.tfprof_logger": _places_in(f"{_PYTHON}.profiler.tfprof_logger", "write_op_log"),
+    "tpu": _places_in(
+        f"{_V1}:estimator.tpu",  # Of tensorflow-estimator.
+        "InputPipelineConfig",
+        "RunConfig",
+        "TPUConfig",
+        "TPUEstimator",
+        "TPUEstimatorSpec",
+    )
+    | _places_in(f"{_PYTHON}.tpu.training_loop", "repeat", "while_loop"),
+    "tpu.python.tpu": {"tpu_function": f"{_PYTHON}.tpu.tpu_function"},
     "training": _BALANCING | _HPARAMS | _places_in(_TRAIN, "checkpoints_iterator"),
     "training.python.training.device_setter": _BALANCING,
     "training.python.training.hparam": _HPARAMS,
@@ -304,6 +357,8 @@ CONTRIB_SOURCES: dict[str, tuple[str, ...]] = {
     "losses": ("tf_slim.losses",),
     "losses.python.losses": ("tf_slim.losses",),
     "metrics": ("tf_slim.metrics",),
+    "metrics.python.metrics": ("tf_slim.metrics",),
+    "metrics.python.ops": ("tf_slim.metrics",),
     "slim": ("tf_slim",),
     "slim.nets": ("tf_slim.nets",),
     "slim.python.slim": ("tf_slim",),
@@ -313,6 +368,34 @@ CONTRIB_SOURCES: dict[str, tuple[str, ...]] = {
     "training.python.training": ("tf_slim.training",),
     "training.python.training.training": ("tf_slim.training.training",),
     "training.python.training.evaluation": ("tf_slim.training.evaluation",),
+}
+
+# Private modules of ``tf.contrib`` whose names are those of public ones.
+CONTRIB_SAME = {
+    f"{place}.{name}": public
+    for place, public, names in (
+        ("cluster_resolver.python", "cluster_resolver", "training"),
+        (
+            "cluster_resolver.python.training",
+            "cluster_resolver",
+            "cluster_resolver tpu_cluster_resolver",
+        ),
+        (
+            "data.python.ops",
+            "data",
+            "batching enumerate_ops error_ops grouping interleave_ops iterator_ops parsing_ops "
+            "prefetching_ops random_ops readers resampling scan_ops shuffle_ops unique writers",
+        ),
+        ("keras.api", "keras", "keras"),
+        ("lookup", "lookup", "lookup_ops"),
+        ("nn.python.ops", "nn", "cross_entropy"),
+        (
+            "tpu.python.tpu",
+            "tpu",
+            "bfloat16 tpu tpu_config tpu_estimator tpu_optimizer training_loop",
+        ),
+    )
+    for name in names.split()
 }
 
 # Modules of ``tf.contrib`` whose other names are in TensorFlow's own table of renamed names. For
@@ -382,6 +465,15 @@ MOVED_MODULES = {
     "tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers",
     "tf_keras.legacy_tf_layers.normalization": "tf_keras.src.legacy_tf_layers.normalization",
 }
+
+
+# Names of NumPy 1 that NumPy 2 lacks and that `condacc run` gives back.
+NUMPY_REMOVED = (
+    "Inf Infinity NAN NINF NZERO NaN PINF PZERO alen alltrue asfarray asscalar bool8 bytes0 cast "
+    "cfloat clongfloat complex complex_ cumproduct float float_ in1d infty int int0 longcomplex "
+    "longfloat mat math msort obj2sctype object object0 product rank round_ sctypes singlecomplex "
+    "sometrue str str0 string_ trapz typeDict uint0 unicode unicode_ void0"
+).split()
 
 
 def places() -> Iterator[tuple[str, str]]:

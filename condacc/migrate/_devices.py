@@ -15,6 +15,8 @@ from condacc.migrate._source import Edit, Source
 _NEW = "tensorflow.device"
 _NAMES = {_NEW, "tensorflow.compat.v2.device"}
 _FUNCTION = re.compile(r"setter|func|fn\b|fn_", re.IGNORECASE)
+# A specification of a device, the device of a tensor, and a formatted name.
+_IS_NO_FUNCTION = re.compile(r"^[\w.]*\bDeviceSpec\b|^[^()]*\.device$|^['\"].*\.format\(|^str\(")
 
 
 class Devices(cst.CSTVisitor):
@@ -60,7 +62,8 @@ class Devices(cst.CSTVisitor):
             new = self._source.code(node.func.value) + ".compat.v1.device"
             self.rewritings.append(Rewriting(self._source.place(node.func), old, new))
         elif is_function or isinstance(value, cst.Name | cst.Attribute | cst.Subscript | cst.Call):
-            self._unknown.append(node)
+            if not _IS_NO_FUNCTION.search(self._source.code(value)):
+                self._unknown.append(node)
 
     def _names(self, node: cst.BaseExpression) -> set[str]:
         """Returns the full names that an expression may have."""

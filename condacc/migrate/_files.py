@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import importlib
@@ -25,6 +26,8 @@ _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _FILES_FOR_PROCESSES = 32  # Fewer files take less time than starting processes.
 _SECS_BETWEEN_LINES = 0.1
+_SECS_BETWEEN_LINES_OF_LOGS = 10.0
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +178,7 @@ def migrate_files(
     context = multiprocessing.get_context("fork")
     done = 0
     while done < len(files):
-        pool = futures.ProcessPoolExecutor(processes, context)
+        pool = futures.ProcessPoolExecutor(processes, context, _end_with_parent, (os.getpid(),))
         try:
             with _without_interrupts():  # The processes are forked here. This one handles Ctrl-C.
                 results = pool.map(migrate, files[done:])
@@ -191,6 +194,13 @@ def migrate_files(
             pool.shutdown(cancel_futures=True)
 
 
+def _end_with_parent(parent: int) -> None:
+    """Makes this process end when its parent has been killed, as by SIGTERM."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # It ended before the request.
+        os._exit(1)
+
+
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
     """Blocks Ctrl-C in this context, and for good in processes that are forked in it."""
@@ -204,15 +214,20 @@ def _without_interrupts() -> Iterator[None]:
 def with_progress(
     results: Iterable[FileResult], total: int, terminal: TextIO
 ) -> Iterator[FileResult]:
-    """Yields the results, and shows on a terminal how many files are done."""
-    if not terminal.isatty():
-        yield from results
-        return
+    """Yields the results, and shows how many files are done.
+
+    A terminal has one line for that, which changes. A file or a pipe gets a line every ten seconds.
+    """
+    is_terminal = terminal.isatty()
+    interval = _SECS_BETWEEN_LINES if is_terminal else _SECS_BETWEEN_LINES_OF_LOGS
+    before, after = ("\r", "") if is_terminal else ("", "\n")
     shown = time.monotonic()
     with contextlib.ExitStack() as clearing:
-        clearing.callback(lambda: print(end="\r\033[K", file=terminal, flush=True))
+        if is_terminal:
+            clearing.callback(lambda: print(end="\r\033[K", file=terminal, flush=True))
         for number, result in enumerate(results, 1):
-            if time.monotonic() - shown > _SECS_BETWEEN_LINES:
+            if time.monotonic() - shown > interval:
                 shown = time.monotonic()
-                print(end=f"\r{number} of {total} files", file=terminal, flush=True)
+                text = f"{before}{number} of {total} files{after}"
+                print(end=text, file=terminal, flush=True)
             yield result

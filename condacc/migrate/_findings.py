@@ -61,6 +61,11 @@ class Code(enum.Enum):
         "tf_condacc.compat.examples.tutorials.mnist, or run the program unedited with "
         f"`{RUNNER}`.",
     )
+    NUMPY_1 = (
+        "TC307",
+        "NumPy 2 lacks it: replace it, for example with `ruff check --select NPY --fix`, install "
+        f"numpy<2, or run the program unedited with `{RUNNER}`.",
+    )
     OP_TYPE = (
         "TC401",
         "Operations of tf_condacc have other types, such as Condacc>DenseApply, but the same "

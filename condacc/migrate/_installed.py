@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,17 @@ def has(name: str) -> bool:
     """
     module, _, attribute = name.rpartition(".")
     return _path(name) is not None or attribute in _names(module)
+
+
+@functools.cache
+def contrib_renames() -> dict[str, str]:
+    """Returns the names of ``tf.contrib`` that the installed TensorFlow has elsewhere.
+
+    They are those of its own tool for migration, without ``tf.contrib.``, and the names of today.
+    """
+    path = _path("tensorflow.tools.compatibility.all_renames_v2")
+    text = path.read_text(encoding="utf-8") if path is not None else ""
+    return dict(re.findall(r"""["']tf\.contrib\.([\w.]+)["']:[\s(]*["'](tf\.[\w.]+)["']""", text))
 
 
 @functools.cache

@@ -14,13 +14,17 @@ from condacc.migrate._findings import Code, Finding, Outcome, Rewriting
 from condacc.migrate._graphs import GRAPH_NAMES, eager_findings
 from condacc.migrate._imports import rewrite_imports
 from condacc.migrate._names import PACKAGE, PROVIDED, PROVIDED_FOR_ESTIMATOR
+from condacc.migrate._numpy import WORDS as WORDS_OF_NUMPY
+from condacc.migrate._numpy import numpy_findings
 from condacc.migrate._remedies import with_remedy
 from condacc.migrate._source import Edit, Source, apply_edits, check_syntax
 from condacc.migrate._uses import Use, Uses
 
 _RECURSION_LIMIT = 5000
 _SYNC = f"{PACKAGE}.SyncReplicasOptimizer"
-_PREPARES = re.compile(r"\b(chief_init_op|get_chief_queue_runner|make_session_run_hook)\b")
+_PREPARES = re.compile(
+    r"\b(chief_init_op|get_chief_queue_runner|make_session_run_hook|sync_optimizer)\b"
+)
 _MENTIONS = re.compile(r"tensorflow|Accumulator")
 _MODULES = ("contrib", "estimator", "examples", "layers", "python", "rnn_cell", "Server")
 _NAMES = sorted({name.rpartition(".")[2] for name in (*PROVIDED, *GRAPH_NAMES)} | {"device"})
@@ -59,7 +63,7 @@ def find_edits(text: str, with_estimator: bool) -> tuple[list[Edit], Outcome]:
     Raises:
         SyntaxError, ValueError, RecursionError: The program is not valid Python.
     """
-    if _WORDS.search(text) is None:
+    if _WORDS.search(text) is None and WORDS_OF_NUMPY.search(text) is None:
         return [], Outcome(text)
     with _deep_recursion():
         return _found_edits(text, with_estimator)
@@ -97,7 +101,7 @@ def _found_edits(text: str, with_estimator: bool) -> tuple[list[Edit], Outcome]:
         Finding(source.place(use.node), Code.LATE_IMPORT, f"{source.code(use.node)} is used")
         for use in binding.refused
     ]
-    findings += _not_prepared(source, binding.uses)
+    findings += [*_not_prepared(source, binding.uses), *numpy_findings(source)]
     if not imports.binds_package:
         findings += [
             Finding(source.place(node), Code.SERVER, f"{source.code(node)} starts a task")

@@ -7,8 +7,9 @@ from collections.abc import Collection
 
 from condacc.advice import advice
 from condacc.migrate._findings import RUNNER, Code, Finding
+from condacc.migrate._installed import contrib_renames
 from condacc.migrate._names import estimator_lacks
-from condacc.originals import CONTRIB, CONTRIB_RENAMED, CONTRIB_SOURCES
+from condacc.originals import CONTRIB, CONTRIB_RENAMED, CONTRIB_SAME, CONTRIB_SOURCES
 
 _UNEDITED = f"run the program unedited with `{RUNNER}`"
 _OTHER_ESTIMATOR = f"install the package tensorflow-estimator and run the program with `{RUNNER}`"
@@ -51,9 +52,15 @@ def _for_contrib(path: str) -> str:
     parts = path.split(".")
     for end in range(len(parts) - 1, -1, -1):
         module, name = ".".join(parts[:end]), parts[end]
+        module = CONTRIB_SAME.get(module, module)
         place = CONTRIB.get(module, {}).get(name)
+        if place is not None and ":estimator." in place:
+            return f"tf.{place.partition(':')[2]} is the same: {_OTHER_ESTIMATOR}."
         if place is not None:
             return f"Use {_written(place)}, or {_UNEDITED}."
+        new_name = contrib_renames().get(f"{module}.{name}")
+        if new_name is not None and module in CONTRIB_RENAMED:
+            return f"Use {new_name}, or {_UNEDITED}."
     general = advice(parts[0])
     if advice(path) != general:  # There is advice for exactly this name.
         return advice(path)
@@ -66,7 +73,7 @@ def _for_contrib(path: str) -> str:
                 return f"Use {package}, or {_UNEDITED}."
             other = general.replace("Instead", "Otherwise", 1)
             return f"If {package} has it, use that, or {_UNEDITED}. {other}"
-    if path in CONTRIB or parts[0] in CONTRIB_RENAMED:
+    if path in CONTRIB or (parts[0] in CONTRIB_RENAMED and not contrib_renames()):
         return f"{general} `{RUNNER}` provides some names of this module."
     return f"`{RUNNER}` does not provide it. {general}"
 

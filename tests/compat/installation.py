@@ -71,6 +71,17 @@ FIRST_IMPORTS = (
     "from tensorflow.contrib.learn.python.learn.utils import input_fn_utils as u; u.InputFnOps",
     "import tensorflow.contrib.learn as learn; learn.utils.saved_model_export_utils",
     "from tensorflow.contrib.distributions import Normal, kl_divergence",
+    "from tensorflow.contrib.framework.python.ops import ops; ops.get_graph_from_inputs",
+    "from tensorflow.contrib.framework.python.ops import variables as v; v.model_variable",
+    "from tensorflow.contrib.layers.python.layers import layers as l; l.conv2d",
+    "from tensorflow.contrib.tfprof import model_analyzer as m; m.print_model_analysis",
+    "from tensorflow.contrib.tpu.python.tpu import tpu_function as t; t.get_tpu_context",
+    "from tensorflow.contrib.metrics.python.ops import metric_ops; metric_ops.streaming_mean",
+    "from tensorflow.contrib.data.python.ops import batching; batching.map_and_batch",
+    "from tensorflow.contrib.nn.python.ops import cross_entropy as c; "
+    "c.deprecated_flipped_sigmoid_cross_entropy_with_logits",
+    "from tensorflow.contrib import lookup; lookup.HashTable, lookup.string_to_index",
+    "from tensorflow.contrib.framework import TensorSpec, nest, zero_initializer; nest.is_nested",
 )
 MISSING = (
     "tf.contrib.crf",
@@ -81,16 +92,15 @@ MISSING = (
     "tf.contrib.data.StatsAggregator",
     "tf.contrib.training.RandomStrategy",
     "tf.contrib.layers.sparse_column_with_hash_bucket",
-    "tf.contrib.nn",
+    "tf.contrib.legacy_seq2seq",
+    "tf.contrib.nn.alpha_dropout",
     "tf.contrib.data.batch_and_drop_remainder",
-    "tf.contrib.lookup.string_to_index_table_from_tensor",
 )
 RENAMED = {
     "data.map_and_batch": "data.experimental.map_and_batch",
     "distributions.Bernoulli": "distributions.Bernoulli",
     "framework.get_or_create_global_step": "train.get_or_create_global_step",
     "framework.nest.flatten": "nest.flatten",
-    "lookup.HashTable": "lookup.StaticHashTable",
     "rnn.static_rnn": "nn.static_rnn",
     "util.make_tensor_proto": "make_tensor_proto",
 }

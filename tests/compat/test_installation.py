@@ -60,9 +60,9 @@ def test_a_missing_name_says_what_is_provided_and_what_to_use_instead(report):
     for name, advice in {
         "training.RandomStrategy": "tf_condacc.cluster.GreedyLoadBalancingStrategy",
         "layers.sparse_column_with_hash_bucket": "categorical_column_with_hash_bucket",
-        "nn": "for alpha_dropout tf.keras.layers.AlphaDropout",
+        "nn.alpha_dropout": "for alpha_dropout tf.keras.layers.AlphaDropout",
+        "legacy_seq2seq": 'the section "seq2seq, legacy_seq2seq and crf"',
         "data.batch_and_drop_remainder": "dataset.batch(n, drop_remainder=True)",
-        "lookup.string_to_index_table_from_tensor": "tf.contrib.lookup.index_table_from_tensor",
     }.items():
         assert advice in report["missing"][f"tf.contrib.{name}"]
     assert "provides DropStaleGradientOptimizer" in report["missing"]["tf.contrib.crf"]

@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from condacc.libraries import key_of
@@ -84,7 +85,19 @@ def test_an_estimator_trains_on_towers(report):
 
 
 def test_names_that_python_and_numpy_have_removed_mean_what_they_meant(report):
-    assert report["removed"] == [6.0, "i", True, False, True]
+    spec = {"args": [], "varargs": None, "keywords": None, "defaults": None}
+    numpy = [[0, 1, 0], [[1], [2]], [False, True, "float64"]]
+    assert report["removed"] == [6.0, "i", True, False, True, *numpy, spec]
+
+
+def test_transposed_convolutions_and_regularizers_are_those_of_version_1(report):
+    assert report["graphs"] == [[16, 4, 4, 7], [None, 4, 4, 7], 5.0]
+
+
+def test_functions_of_contrib_have_their_old_arguments(report):
+    *found, shared = report["contrib"]
+    assert np.allclose(np.concatenate(found), [1, 2, 7, -1, 0, 0.8133, 0.6931, 0.6931], atol=1e-4)
+    assert shared == "shared"
 
 
 def test_variables_are_shared_in_a_cluster_without_the_job_ps(report):
@@ -139,7 +152,21 @@ def test_the_runner_says_in_a_line_each_what_it_provides_unless_it_is_quiet(kera
     assert [key_of(found[1]) for found in named if found] == [release()]
     assert any("tf.contrib.slim" in line and "tf-slim 1.1.0" in line for line in lines)
     assert any("tf.estimator is that of" in line for line in lines)
+    assert any("numpy<2" in line for line in lines) is (
+        np.lib.NumpyVersion(np.__version__) >= "2.0.0" and sys.version_info < (3, 13)
+    )
     assert "condacc run: " not in keras2.stderr
+
+
+def test_pytest_runs_the_tests_of_a_program(tmp_path):
+    (tmp_path / "test_own.py").write_text(
+        "import tensorflow as tf\n\ndef test_placeholder():\n"
+        "    assert tf.placeholder(tf.int32).dtype == tf.int32\n"
+    )
+    runner = (*forked_python(), "-m", "condacc", "run", "--quiet")
+    run = run_command(*runner, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert "1 passed" in run.stdout
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])

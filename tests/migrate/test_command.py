@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -181,16 +182,28 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_shown_on_terminals_only(monkeypatch):
-    ticks = iter(range(100))
-    monkeypatch.setattr("time.monotonic", lambda: next(ticks))
-    terminal, file = Terminal(), io.StringIO()
-    assert list(_files.with_progress("abc", 3, terminal)) == list(
-        _files.with_progress("abc", 3, file)
-    )
-    assert terminal.getvalue().startswith("\r1 of 3 files\r2 of 3 files")
-    assert terminal.getvalue().endswith("\r\033[K")
-    assert file.getvalue() == ""
+@pytest.mark.parametrize(
+    ("output", "seconds", "expected"),
+    [
+        (Terminal(), 1, "\r1 of 4 files\r2 of 4 files\r3 of 4 files\r4 of 4 files\r\033[K"),
+        (io.StringIO(), 4, "3 of 4 files\n"),
+        (io.StringIO(), 1, ""),
+    ],
+    ids=["terminal", "long run", "short run"],
+)
+def test_progress_is_shown_often_on_terminals_and_seldom_elsewhere(
+    monkeypatch, output, seconds, expected
+):
+    now = [0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    def results():
+        for result in "abcd":
+            now[0] += seconds
+            yield result
+
+    assert "".join(_files.with_progress(results(), 4, output)) == "abcd"
+    assert output.getvalue() == expected
 
 
 @pytest.fixture
@@ -219,6 +232,28 @@ def test_it_needs_no_tensorflow_and_uses_several_processes(without_tensorflow, p
     assert {path.read_text() for path in Path().glob("train*.py")} == {NEW}
     places = [line.split(":")[0] for line in output.splitlines()]
     assert places == sorted(places)
+
+
+def test_its_processes_end_when_it_is_killed(without_tensorflow, program):
+    for number in range(400):
+        Path(f"train_{number:03}.py").write_text(OLD * 20)
+    process = without_tensorflow("--jobs", "2", ".")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(pids := children.read_text().split()) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    process.wait(60)
+    while any(_is_running(pid) for pid in pids):
+        time.sleep(0.01)
+    process.communicate()
+
+
+def _is_running(pid):
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 def test_it_ends_quietly_when_its_reader_has_gone(without_tensorflow):

@@ -53,6 +53,11 @@ FOUND = {
         "import tensorflow.examples.tutorials.mnist.mnist as m",
         [("TC306", 1, 49), ("TC306", 2, 8)],
     ),
+    "what NumPy 2 lacks": (
+        TF + "import numpy as np\nfrom numpy import asfarray\n"
+        "np.int(3) + np.lib.pad(x, 1) + np.reshape(x, newshape=2) + np.int32(4) + tf.float_",
+        [("TC307", 3, 19), ("TC307", 4, 1), ("TC307", 4, 13), ("TC307", 4, 32)],
+    ),
     "a chief that nothing prepares": (
         TF + "tf.train.SyncReplicasOptimizer(a, 1)\ntf.train.SyncReplicasOptimizer(b, 1)",
         [("TC410", 2, 1)],
@@ -129,6 +134,11 @@ QUIET = {
     "a chief that its hook prepares": TF
     + "tf.train.SyncReplicasOptimizer(a, 1).make_session_run_hook(True)",
     "a chief that is prepared": TF + "sess.run(tf.train.SyncReplicasOptimizer(a, 1).chief_init_op)",
+    "a chief that slim prepares": TF
+    + "o = tf.train.SyncReplicasOptimizer(a, 1)\nlearning.train(op, sync_optimizer=o)",
+    "devices that are no functions": TF
+    + "tf.device(tf.train.replica_device_setter(1))\ntf.device(tf.DeviceSpec(job='ps'))\n"
+    "tf.device(v.device)\ntf.device('/gpu:{}'.format(setters))\ntf.device(str(fn))",
     "public names": TF + "tf.keras.layers.Dense(1)\nfrom tensorflow.compat.v1 import train",
     "a server with the package": TF + "tf.distribute.Server(c)\nimport tf_condacc",
     "a server with a name that is rewritten": TF + "tf.train.Server(c, tf.ConditionalAccumulator)",
@@ -183,7 +193,15 @@ def test_types_of_operations_are_those_that_tensorflow_registers():
             "`condacc run` does not provide it. Instead",
         ),
         ("crf.crf_decode", "`condacc run` does not provide it. Instead: copy"),
-        ("rnn.LSTMCell", "Instead: use tf.compat.v1.nn.rnn_cell"),
+        ("rnn.LSTMCell", "Use tf.compat.v1.nn.rnn_cell.LSTMCell, or run the program unedited"),
+        ("rnn.NASCell", "`condacc run` does not provide it. Instead: use tf.compat.v1.nn.rnn_cell"),
+        ("tpu.TPUEstimator", "tf.estimator.tpu.TPUEstimator is the same: install the package te"),
+        ("tpu.python.tpu.tpu_config.TPUConfig", "tf.estimator.tpu.TPUConfig is the same: in"),
+        (
+            "cluster_resolver.TPUClusterResolver",
+            "Use tf.distribute.cluster_resolver.TPUClusterResolver, or run the program unedited",
+        ),
+        ("data.map_and_batch", "Use tf.data.experimental.map_and_batch, or run the program"),
         ("layers.embed_sequence", "Instead: use tf.compat.v1.get_variable"),
         ("learn.Experiment", "Use tf_condacc.compat.learn.Experiment, or run the program unedited"),
         ("learn.learn_runner.run", "Use tf_condacc.compat.learn.learn_runner.run, or run"),

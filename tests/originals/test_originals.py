@@ -49,7 +49,8 @@ def test_a_name_of_tensorflow_has_one_place_in_tensorflow():
 @pytest.mark.parametrize("name", _OURS)
 def test_what_stands_for_a_name_is_public(name):
     (place,) = {place for each, place in originals.places() if each == name}
-    assert callable(originals.resolve(place))
+    found = originals.resolve(place)
+    assert callable(found) or isinstance(found, dict)
     assert not re.search(r"[.:]_", place)
 
 
@@ -92,7 +93,7 @@ def test_the_command_for_a_missing_package_installs_what_the_extra_does(extra, c
 
 def test_one_extra_installs_all_that_legacy_programs_need():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    (found,) = re.findall(r'^legacy = \["tf_condacc\[(.*)\]"\]', project, re.MULTILINE)
+    (found,) = re.findall(r'^legacy = \["tf_condacc\[(.*)\]", "numpy<2; ', project, re.MULTILINE)
     assert set(found.split(",")) == {"compat", "estimator", "migrate"}
     page = (ROOT / "docs" / "guides" / "compat.md").read_text(encoding="utf-8")
     assert 'pip install ".[legacy]"' in page[: page.index("## ")]

@@ -80,3 +80,47 @@ def test_programs_of_learn_print_what_tests_of_compat_expect(program, tensorflow
         assert run.stdout == "slope: 2.0\nerror: 4.0 4 []\n"
     else:
         assert json.loads(run.stdout) == json.loads((LEARN / "learn/recorded.json").read_text())
+
+
+BINDINGS = str(Path(__file__).with_name("contrib_bindings.py"))
+# What is different on purpose: slim has one more argument, and hyperparameters no protocol buffer.
+# TensorFlow has renamed a module that one of slim imports, and tf.contrib.learn has two paths.
+DIFFERENT = {"inception_v3", "HParams", "tf_device", "io", "learn_runner"}
+
+
+def test_imports_from_contrib_bind_what_they_bind_in_the_original(tensorflow_1_15, tmp_path):
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
+    theirs, ours = (
+        subprocess.run(
+            [python, BINDINGS, *arguments],
+            stdout=(tmp_path / file).open("w"),
+            env=environment | {"PYTHONPATH": path},
+            check=True,
+        )
+        and json.loads((tmp_path / file).read_text())
+        for python, path, file, arguments in (
+            (tensorflow_1_15, "", "theirs", []),
+            (sys.executable, str(ROOT), "ours", [str(tmp_path / "theirs")]),
+        )
+    )
+    bound = [(path, name) for path, names in ours.items() for name in names]
+    assert len(theirs) > 800 and len(bound) > 1500
+    wrong = [
+        (path, name, theirs[path][name], ours[path][name])
+        for path, name in bound
+        if name not in DIFFERENT and not _are_alike(theirs[path][name], ours[path][name])
+    ]
+    assert wrong == []
+
+
+def _are_alike(theirs, ours):
+    """Returns whether two names bind the same module, or functions with the same arguments."""
+    if isinstance(theirs, str) and isinstance(ours, str):
+        if not theirs.startswith("tensorflow.contrib"):
+            return theirs == ours
+        is_contrib = ours.startswith(("tensorflow.contrib.", "tf_slim", "tf_keras."))
+        return is_contrib and theirs.split(".")[-1] == ours.split(".")[-1]
+    if isinstance(theirs, list) and isinstance(ours, list):
+        theirs, ours = ([n for n, kind in each if "VAR_" not in kind] for each in (theirs, ours))
+        return theirs == ours[: len(theirs)] or not ours
+    return not isinstance(theirs, str) and not isinstance(ours, str)

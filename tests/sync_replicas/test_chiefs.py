@@ -150,6 +150,22 @@ def test_a_program_with_a_supervisor_trains_and_ends(training, has_init_op):
     assert not place_gate_is_open(place, "supervised")
 
 
+@pytest.mark.parametrize("end", ["stop", "request_stop"])
+def test_a_session_that_is_closed_before_the_supervisor_stops_is_no_error(training, end, capfd):
+    supervisor, session, train, _ = supervised(f"closed_{end}", OneProcess(), True)
+    session.run(train)
+    with session:
+        pass
+    threads = supervisor.coord._registered_threads
+    names = {each.name: each for each in threads if each.name.startswith("QueueRunnerThread")}
+    (runner,) = (each for name, each in names.items() if not name.endswith("close_on_stop"))
+    runner.join(30)  # It learns of the end by itself.
+    assert not runner.is_alive()
+    getattr(supervisor, end)()
+    supervisor.coord.join(stop_grace_period_secs=30)
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_programs_without_init_ops_of_the_optimizer_train(two_ps, training):
     """The worker begins before the chief: its first step is dropped, and waits for the opening."""
     run = training(two_ps, 2, 2)

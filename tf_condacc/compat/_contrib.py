@@ -11,7 +11,13 @@ from tensorflow.tools.compatibility import all_renames_v2
 
 from condacc.advice import GENERAL, USE_KERAS2, advice
 from condacc.extras import INSTALL_ESTIMATOR
-from condacc.originals import CONTRIB, CONTRIB_SOURCES, PACKAGES, resolve
+from condacc.originals import (
+    CONTRIB,
+    CONTRIB_SAME,
+    CONTRIB_SOURCES,
+    PACKAGES,
+    resolve,
+)
 from tf_condacc.compat._errors import MissingNameError
 
 _ROOT = "tensorflow.contrib"
@@ -61,12 +67,18 @@ class ContribModule(types.ModuleType):
         raise MissingNameError(message, name=name, obj=self)
 
     def _find(self, name: str) -> Any:
+        child = f"{self._path}.{name}" if self._path else name
         try:
-            return find(self._path, name)
+            found = find(self._path, name)
         except Missing:
-            child = f"{self._path}.{name}" if self._path else name
             if sources_of(child) is None:
                 raise
+        else:
+            # Modules of tf_slim import modules of TensorFlow, of which some have the names of
+            # modules that tf.contrib had at the same place.
+            is_ours = child in _KNOWN_PATHS and name not in CONTRIB.get(self._path, ())
+            if not isinstance(found, types.ModuleType) or not is_ours:
+                return found
         return importlib.import_module(f"{_ROOT}.{child}")
 
 
@@ -78,7 +90,7 @@ def _known_paths() -> frozenset[str]:
         if name.startswith("tf.contrib.") and not name.startswith(_NOT_RENAMES)
     ]
     paths: set[str] = set()
-    for path in (*CONTRIB, *CONTRIB_SOURCES, *renames):
+    for path in (*CONTRIB, *CONTRIB_SAME, *CONTRIB_SOURCES, *renames):
         while path:
             paths.add(path)
             path = path.rpartition(".")[0]
@@ -103,7 +115,8 @@ def sources_of(path: str) -> tuple[str, ...] | None:
     """
     if path in CONTRIB_SOURCES or path in _KNOWN_PATHS or not path:
         sources = CONTRIB_SOURCES.get(path, ())
-        if sources and path not in CONTRIB:
+        # Of the other modules with sources, our own tables have some names that need no package.
+        if sources and (path not in CONTRIB or path.startswith("layers")):
             _check_installed(f"tf.contrib.{path}", sources)
         return sources
     parent, _, name = path.rpartition(".")
@@ -125,6 +138,8 @@ def find(path: str, name: str) -> Any:
     Raises:
         Missing: The name is not provided, or a package that provides it is not installed.
     """
+    if path in CONTRIB_SAME:
+        return find(CONTRIB_SAME[path], name)
     full_name = ".".join(filter(None, ("tf.contrib", path, name)))
     place = CONTRIB.get(path, {}).get(name) or _renamed(full_name)
     try:
@@ -137,6 +152,8 @@ def find(path: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         raise _not_installed(full_name, error.name or "") from error
     except AttributeError as error:
+        if "tensorflow-estimator" in str(error):
+            raise Missing(f"{full_name} is not provided: {error}") from error
         if "Keras 3" not in str(error):
             raise missing(path, name) from error
         raise Missing(f"{full_name} is not provided: it needs Keras 2: {USE_KERAS2}.") from error
@@ -165,6 +182,7 @@ def names_of(path: str) -> list[str]:
     Args:
         path: Path of the module below ``tf.contrib``; "" for ``tf.contrib`` itself.
     """
+    path = CONTRIB_SAME.get(path, path)
     names = set(CONTRIB.get(path, ()))
     for source in sources_of(path) or ():
         if _is_module(source.partition(".")[0]):

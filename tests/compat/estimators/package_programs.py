@@ -140,6 +140,36 @@ def _place(e: ModuleType, spec: Any, job: str, task: int) -> Any:
     return [place, config.is_chief, config.master, config.num_worker_replicas]
 
 
+def a_tpu_estimator_trains_evaluates_and_predicts_without_a_tpu(e: ModuleType, folder: Path) -> Any:
+    """Halves the distance of w from 2 in each step, as a program like BERT does with its loss."""
+
+    def model_fn(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        loss = tf.reduce_mean(tf.square(w - features["x"]))
+        train = v1.train.GradientDescentOptimizer(0.25)
+        if mode == e.ModeKeys.PREDICT:
+            return e.tpu.TPUEstimatorSpec(mode, predictions={"y": w * features["x"]})
+        return e.tpu.TPUEstimatorSpec(
+            mode=mode,
+            loss=loss,
+            train_op=train.minimize(loss, v1.train.get_global_step()),
+            eval_metrics=(lambda x: {"mean": v1.metrics.mean(x)}, [features["x"]]),
+        )
+
+    def input_fn(params: Any) -> Any:
+        data = v1.data.Dataset.from_tensor_slices({"x": np.full([12], 2.0, np.float32)})
+        return data.repeat(3).batch(params["batch_size"], drop_remainder=True)
+
+    inputs = e.tpu.InputPipelineConfig.PER_HOST_V2
+    tpu = e.tpu.TPUConfig(iterations_per_loop=2, per_host_input_for_training=inputs)
+    config = e.tpu.RunConfig(model_dir=str(folder), tpu_config=tpu)
+    sizes = {"train_batch_size": 4, "eval_batch_size": 2, "predict_batch_size": 6}
+    model = e.tpu.TPUEstimator(model_fn, use_tpu=False, config=config, **sizes)
+    model.train(input_fn, max_steps=3)
+    predictions = [float(each["y"]) for each in model.predict(input_fn)]
+    return [programs.numbers(model.evaluate(input_fn, steps=2)), len(predictions), predictions[-1]]
+
+
 def canned_models_say_that_they_need_keras_2(folder: Path) -> Any:
     """Makes and trains canned models in a process with Keras 3."""
     e = estimator_module()
@@ -154,6 +184,7 @@ def canned_models_say_that_they_need_keras_2(folder: Path) -> Any:
 
 
 PROGRAMS = (
+    a_tpu_estimator_trains_evaluates_and_predicts_without_a_tpu,
     a_canned_classifier_trains_in_towers,
     specs_of_either_are_accepted,
     distribution_on_a_cluster_is_refused,

@@ -117,6 +117,11 @@ def test_importing_the_package_can_be_undone(result: Results):
     }
 
 
+def test_a_tpu_estimator_needs_no_tpu(result: Results):
+    found = result("package", "a_tpu_estimator_trains_evaluates_and_predicts_without_a_tpu")
+    assert found == [{"loss": 0.0625, "mean": 2.0, "global_step": 3.0}, 36, 3.5]
+
+
 def test_a_canned_model_trains_in_towers_as_alone(result: Results):
     first, alone, towers = result("package", "a_canned_classifier_trains_in_towers")
     assert len(first) == 4  # Weights and biases of two layers.

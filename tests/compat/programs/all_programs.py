@@ -1,5 +1,6 @@
 """Runs the programs of this folder in one process, and shows what Python tells them."""
 
+import inspect
 import json
 import multiprocessing
 import os
@@ -41,6 +42,10 @@ def removed_names():
         isinstance([], Iterable),
         threading.Thread().isAlive(),
         time.clock() > 0,
+        np.lib.pad(np.cast[np.int16]([1.5]), 1, "constant").tolist(),
+        np.reshape(np.fromstring(b"\1\2", np.uint8), newshape=[2, 1]).tolist(),
+        np.in1d([[1, 2]], [2]).tolist() + [np.asfarray([1]).dtype.name],
+        inspect.getargspec(places)._asdict(),
     ]
 
 
@@ -61,6 +66,48 @@ def places():
         return [each.device for each in (*variables, sum(variables))]
 
 
+def graphs():
+    """Returns static shapes of transposed convolutions, and uses losses of regularizers."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        images = tf.placeholder(tf.float32, [None, 2, 2, 3])
+        filters, strides = tf.zeros([5, 5, 7, 3]), [1, 2, 2, 1]
+        sizes = ([16, 4, 4, 7], tf.stack([tf.shape(images)[0], 4, 4, 7]))
+        shapes = [tf.nn.conv2d_transpose(images, filters, size, strides).shape for size in sizes]
+        tf.get_variable("v", initializer=[2.0, 4.0], regularizer=tf.nn.l2_loss)
+        (loss,) = tf.losses.get_regularization_losses()
+        average = tf.train.ExponentialMovingAverage(0.5)
+        with tf.control_dependencies([average.apply([loss])]):
+            value = tf.identity(average.average(loss))
+        session.run(tf.global_variables_initializer())
+        return [each.as_list() for each in shapes] + [float(session.run(value))]
+
+
+def functions_of_contrib():
+    """Calls functions whose arguments TensorFlow has changed, by the names of the arguments."""
+    lookup, nn = tf.contrib.lookup, tf.contrib.nn
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        words = lookup.index_table_from_tensor(mapping=["x", "y"], num_oov_buckets=1)
+        pairs = lookup.KeyValueTensorInitializer(["a"], [7])
+        table = lookup.HashTable(pairs, -1, shared_name="shared", name="table")
+        variable = tf.get_variable("variable", initializer=[1.0])
+        losses = [
+            nn.deprecated_flipped_softmax_cross_entropy_with_logits(
+                logits=[[8.0, 9.0]], labels=[[0.5, 0.5]]
+            ),
+            nn.deprecated_flipped_sparse_softmax_cross_entropy_with_logits([[9.0, 9.0]], [1]),
+            nn.deprecated_flipped_sigmoid_cross_entropy_with_logits([0.0], targets=[1.0]),
+        ]
+        session.run([variable.initializer, table.init, tf.tables_initializer()])
+        found = [words.lookup(tf.constant(["y", "z"])), table.lookup(tf.constant(["a", "b"]))]
+        found += [tf.contrib.framework.zero_initializer(ref=variable), *losses]
+        shared = [
+            op.get_attr("shared_name").decode()
+            for op in graph.get_operations()
+            if op.name == "table"
+        ]
+        return [each.round(4).tolist() for each in session.run(found)] + shared
+
+
 def main(argv):
     tf.logging.set_verbosity(tf.logging.ERROR)
     report = {
@@ -77,6 +124,8 @@ def main(argv):
     report["places"] = places()
     report["looks"] = seconds_between_looks()
     report["removed"] = removed_names()
+    report["graphs"] = graphs()
+    report["contrib"] = functions_of_contrib()
     report["cells"] = hasattr(tf.contrib.rnn, "BasicLSTMCell")
     if "spawn" in argv:
         report["spawned"] = in_new_process()

@@ -18,17 +18,21 @@ class _Recovering:
     If a parameter server is lost, its steps are cancelled on the others, and chance decides which
     of the errors the chief's thread gets. Monitored sessions recover from AbortedError, but not
     from CancelledError.
+
+    If the program has closed the session before it stops the coordinator, the step has only ended,
+    as with TensorFlow 1.15.
     """
 
-    def __init__(self, coordinator: tf.train.Coordinator) -> None:
+    def __init__(self, coordinator: tf.train.Coordinator, session: v1.Session) -> None:
         self._coordinator = coordinator
+        self._session = session
 
     def should_stop(self) -> bool:
         return self._coordinator.should_stop()
 
     def request_stop(self, error: Exception) -> None:
-        if self._coordinator.should_stop():
-            return  # The session was closed.
+        if self._coordinator.should_stop() or getattr(self._session, "_closed", False):
+            return
         if isinstance(error, tf.errors.CancelledError):
             # A tuple, because the coordinator would replace an exception with the current one.
             recoverable = aborted(error)
@@ -131,7 +135,7 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         enqueue_op: tf.Operation,
         coord: tf.train.Coordinator | None = None,
     ) -> None:
-        super()._run(sess, enqueue_op, None if coord is None else _Recovering(coord))
+        super()._run(sess, enqueue_op, None if coord is None else _Recovering(coord, sess))
 
     def _close_when_ended(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         coord.wait_for_stop()

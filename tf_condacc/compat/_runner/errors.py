@@ -12,6 +12,7 @@ from typing import Any
 
 from condacc.versions import has_module, install_tf_keras, uses_keras2
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
+from tf_condacc.compat._runner import known_errors
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.sources import ProgramLoader
 
@@ -22,14 +23,6 @@ _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module
 # Modules of TensorFlow 2, as error messages name them.
 _VERSION_2 = re.compile(
     r"tensorflow(\._api\.v2)?(\.(?P<path>(?!_api|compat|contrib|core|python)[\w.]+))?"
-)
-# Messages of Python 3 about statements, names and modules that only Python 2 has.
-_PYTHON2 = re.compile(
-    r"Missing parentheses in call to|multiple exception types must be parenthesized"
-    r"|leading zeros in decimal integer"
-    r"|name '(basestring|long|raw_input|reduce|unicode|xrange)' is not defined"
-    r"|has no attribute '(has_key|iteritems|iterkeys|itervalues)'"
-    r"|No module named '(ConfigParser|Queue|StringIO|__builtin__|cPickle|urllib2|urlparse)'"
 )
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 
@@ -87,9 +80,8 @@ def hint(error: BaseException) -> str | None:
     if isinstance(error, TabError):
         return _of_tabs(error)
     text = str(error)
-    if isinstance(error, SyntaxError | NameError | AttributeError | ImportError):
-        if _PYTHON2.search(text):
-            return "programs must be Python 3: convert it, for example with 2to3"
+    if (found := known_errors.advice(error)) is not None:
+        return found
     if isinstance(error, AttributeError | ImportError):
         if "Keras 3" in text or re.search(r"'(keras\.|tensorflow\.keras)", text):
             return f"Keras 3 lacks what TensorFlow 1 had; {_instead_of_keras3()}"

@@ -22,7 +22,7 @@ from tensorflow.compat import v1
 from condacc import versions
 from condacc._program import Options
 from tf_condacc.compat import install
-from tf_condacc.compat._runner import clusters
+from tf_condacc.compat._runner import clusters, graphs, known_errors
 from tf_condacc.compat._runner.errors import show_as_program
 from tf_condacc.compat._runner.extent import Extent
 from tf_condacc.compat._runner.removed import bring_back
@@ -65,7 +65,9 @@ def prepare(options: Options, why_keras: str) -> Callable[[], None]:
     program = {"path": path, "package": package, "extent": dataclasses.asdict(extent)}
     os.environ[_PROGRAM] = json.dumps(program)
     module = types.ModuleType("__main__")
-    sys.argv = [path, *options.arguments]
+    # pytest rewrites assertions when it imports modules of tests, and would give them TensorFlow 2.
+    first = ["--assert=plain"] if options.module in ("pytest", "py.test") else []
+    sys.argv = [path, *first, *options.arguments]
     sys.modules["__main__"] = module
     return functools.partial(run_in, vars(module), path, package)
 
@@ -96,6 +98,8 @@ def set_up(extent: Extent) -> None:
         setattr(v1, name, importlib.import_module(f"tensorflow.{name}"))
     clusters.poll_for_chiefs()
     clusters.share_variables()
+    graphs.collect_tensors()
+    graphs.keep_requested_shapes()
     ProgramFinder(extent).insert()
 
 
@@ -165,6 +169,11 @@ def _provided(why_keras: str) -> Iterator[str]:
     else:
         text = f"there is no tf.layers, and tf.keras is Keras {keras}"
     yield f"{text}, because {why_keras}"
+    if known_errors.has_numpy2():
+        yield (
+            "NumPy 2 lacks and rounds some things that NumPy 1 does not. To run with NumPy 1: "
+            + (known_errors.how_to_get_numpy1())
+        )
 
 
 def _version(package: str) -> str | None:

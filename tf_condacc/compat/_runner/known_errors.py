@@ -1,0 +1,216 @@
+"""Errors by which programs of that time show what Python, NumPy and SciPy have changed since."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+_PYTHON3 = "programs must be Python 3: convert it, for example with 2to3"
+_LISTS = (
+    "map, zip, filter, range and the methods of dictionaries return no lists: write list(...) "
+    "around them"
+)
+_DIVISION = "the division of integers by / gives a float: write //, which 2to3 does not"
+_BYTES = (
+    "bytes are not str: open binary files with 'rb' or 'wb', and use encode() and decode(), which "
+    "2to3 does not"
+)
+_PICKLES = (
+    "bytes are not str: open binary files with 'rb', and read pickles of Python 2 with "
+    "pickle.load(file, encoding='latin1')"
+)
+_ORDER = "use functools.cmp_to_key for cmp, and key= to sort values of different types"
+_ITERATION = "iterate over a copy, as in list(dictionary), while keys are added or removed"
+_LIST = r"(map|zip|filter|range|(odict|dict)_(keys|values|items))"
+
+_SYNTAX, _NAME = (SyntaxError,), (NameError,)
+_ATTRIBUTE, _TYPE = (AttributeError, ImportError), (TypeError,)
+# Errors that are typical of Python 2: the types, the message, and what 2to3 leaves to do.
+_OF_PYTHON2: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
+    (
+        _SYNTAX,
+        r"Missing parentheses in call to|multiple exception types must be parenthesized"
+        r"|leading zeros in decimal integer|parameters cannot be parenthesized",
+        "",
+    ),
+    (
+        _NAME,
+        r"name '(apply|basestring|buffer|coerce|execfile|file|intern|long|raw_input|reduce|reload"
+        r"|unichr|unicode|xrange|StandardError)' is not defined",
+        "",
+    ),
+    (_NAME, r"name 'cmp' is not defined", _ORDER),
+    (
+        _ATTRIBUTE,
+        r"has no attribute '(has_key|(iter|view)(items|keys|values)|next|func_\w+|im_(func|self))'"
+        r"|'str' object has no attribute 'decode'|'bytes' object has no attribute '(encode|format)'"
+        r"|[Mm]odule '(itertools|operator|os|string|sys|types|urllib)' has no attribute"
+        r"|cannot import name '\w+' from '(itertools|operator|os|string|sys|types|urllib)'",
+        "",
+    ),
+    (
+        _ATTRIBUTE,
+        r"No module named '(BaseHTTPServer|ConfigParser|Cookie|HTMLParser|Queue"
+        r"|SimpleHTTPServer|SocketServer|StringIO|Tkinter|UserDict|__builtin__|anydbm|cPickle"
+        r"|cStringIO|commands|cookielib|copy_reg|exceptions|htmlentitydefs|httplib|md5|sets|sha"
+        r"|thread|tkMessageBox|urllib2|urlparse|xmlrpclib)'",
+        "",
+    ),
+    (
+        (AttributeError, TypeError, ValueError),
+        rf"'{_LIST}' object|of type '{_LIST}'|for \S+: .*'{_LIST}'|not ['\"]{_LIST}['\"]"
+        rf"|<{_LIST} object at|<class '{_LIST}'>",
+        _LISTS,
+    ),
+    (
+        (TypeError, IndexError),
+        r"'float' object cannot be interpreted as an integer|indices must be integers .*not float"
+        r"|slice indices must be integers"
+        r"|can't multiply sequence by non-int of type 'float'|Dimension value must be integer"
+        r"|only integers, slices .* are valid indices"
+        r"|Expected int\d+, .*got .* of type 'float'"
+        r"|has DataType float\d+ not in list of allowed values: int32, int64",
+        _DIVISION,
+    ),
+    (
+        _TYPE,
+        r"a bytes-like object is required, not 'str'|can't concat str to bytes"
+        r"|can only concatenate str \(not \"bytes\"\)|must be str, not bytes"
+        r"|cannot use a (string|bytes) pattern on a|first arg must be (bytes|str) or a tuple of"
+        r"|string argument expected, got 'bytes'|must be encoded before hashing"
+        r"|string argument without an encoding",
+        _BYTES,
+    ),
+    ((Exception,), r"iterator should return strings, not bytes", _BYTES),
+    ((UnicodeDecodeError,), r"codec can't decode byte", _PICKLES),
+    (
+        _TYPE,
+        r"unexpected keyword argument 'cmp'|'cmp' is an invalid keyword"
+        r"|sort\(\) takes no positional arguments|sorted expected 1 argument"
+        r"|'[<>]=?' not supported between instances of '(NoneType|str|dict|\w+' and 'NoneType)'",
+        _ORDER,
+    ),
+    (_TYPE, r"for >>: 'builtin_function_or_method'|exceptions must derive from BaseExc", ""),
+    ((RuntimeError,), r"dictionary (changed size|keys changed) during iteration", _ITERATION),
+    ((RuntimeError,), r"generator raised StopIteration", "end a generator by return"),
+    ((ValueError,), r"invalid mode: '\w*U\w*'", "open text files with 'r', not with 'rU'"),
+)
+# Statements that only Python 2 has, and that Python 3 calls no more than an invalid syntax.
+_STATEMENTS = re.compile(
+    r"^\s*raise\s+[\w.]+\s*,|`|<>|\b\d+[lL]\b|\b[uU][rR]['\"]"
+    r"|lambda\s*\(|def\s+\w+\s*\((.*,)?\s*\("
+)
+
+_OF_NUMPY2 = re.compile(
+    r"`np\.\w+` was removed|module 'numpy[\w.]*' has no attribute|No module named 'numpy\."
+    r"|cannot import name '\w+' from 'numpy|Unable to avoid copy while creating an array"
+    r"|'numpy\.\w+' object has no attribute '(?P<method>tostring|itemset|ptp|newbyteorder)'"
+    r"|(?P<item>only 0-dimensional arrays can be converted|a real number is required, not numpy)"
+    r"|Python integer -?\d+ out of bounds for"
+)
+_METHODS = {
+    "tostring": "write x.tobytes()",
+    "itemset": "assign to x[index]",
+    "ptp": "write np.ptp(x)",
+    "newbyteorder": "write x.view(x.dtype.newbyteorder())",
+}
+
+_OF_SCIPY = re.compile(
+    r"[Mm]odule '(?P<module>scipy[\w.]*)' has no attribute '(?P<name>\w+)'"
+    r"|cannot import name '(?P<imported>\w+)' from '(?P<source>scipy[\w.]*)'"
+    r"|No module named '(?P<missing>scipy\.[\w.]+)'"
+)
+_PILLOW = "PIL.Image, of the package Pillow"
+_IN_SCIPY = {
+    "arpack": "scipy.sparse.linalg",
+    "ascent": "scipy.datasets.ascent",
+    "comb": "scipy.special.comb",
+    "cumtrapz": "scipy.integrate.cumulative_trapezoid",
+    "eigen": "scipy.sparse.linalg",
+    "face": "scipy.datasets.face",
+    "factorial": "scipy.special.factorial",
+    "fromimage": "np.array(image)",
+    "imread": "imread of the package imageio",
+    "imresize": f"{_PILLOW}: np.array(Image.fromarray(x).resize((width, height)))",
+    "imrotate": _PILLOW,
+    "imsave": "imwrite of the package imageio, with x scaled to uint8",
+    "logsumexp": "scipy.special.logsumexp",
+    "pinv2": "scipy.linalg.pinv",
+    "simps": "scipy.integrate.simpson",
+    "toimage": f"{_PILLOW}: Image.fromarray(x), with x scaled to uint8",
+    "trapz": "scipy.integrate.trapezoid",
+}
+
+_OF_PYTHON3 = (
+    (_ATTRIBUTE, r"has no attribute 'get(children|iterator)'", "write list(element)"),
+    (_ATTRIBUTE, r"'array\.array' object has no attribute 'tostring'", "write x.tobytes()"),
+    (_ATTRIBUTE, r"No module named 'distutils", "pip install setuptools"),
+    (_ATTRIBUTE, r"No module named 'imp'", "use importlib"),
+    (_TYPE, r"JSONDecoder.*unexpected keyword argument 'encoding'", "leave encoding out"),
+)
+
+
+def advice(error: BaseException) -> str | None:
+    """Returns what to do about an error, or None if it is not one of these."""
+    text = str(error)
+    if (found := _of_python2(error, text)) is not None:
+        return f"{_PYTHON3}; {found}" if found else _PYTHON3
+    for kinds, pattern, what in _OF_PYTHON3:
+        if isinstance(error, kinds) and re.search(pattern, text):
+            return (
+                f"Python {sys.version_info.major}.{sys.version_info.minor} no longer has it: {what}"
+            )
+    if isinstance(error, AttributeError | ImportError) and (match := _OF_SCIPY.search(text)):
+        return _of_scipy(match)
+    if isinstance(error, ValueError) and "inhomogeneous shape" in text:
+        return "NumPy makes no array of rows of different lengths, unless you pass dtype=object"
+    if has_numpy2() and (match := _OF_NUMPY2.search(text)):
+        return "; or ".join(_of_numpy(match))
+    return None
+
+
+def _of_python2(error: BaseException, text: str) -> str | None:
+    """Returns what 2to3 leaves to do; None if the error is not typical of Python 2."""
+    for kinds, pattern, what in _OF_PYTHON2:
+        if isinstance(error, kinds) and re.search(pattern, text):
+            return what
+    if isinstance(error, SyntaxError) and _STATEMENTS.search(error.text or ""):
+        return ""
+    return None
+
+
+def has_numpy2() -> bool:
+    """Returns whether the program gets NumPy 2, which TensorFlow 1 never had."""
+    return np.lib.NumpyVersion(np.__version__) >= "2.0.0"
+
+
+def how_to_get_numpy1() -> str:
+    """Returns what to do in order to run with NumPy 1."""
+    return "pip install 'numpy<2'" if sys.version_info < (3, 13) else "use Python 3.12 or older"
+
+
+def _of_numpy(match: re.Match[str]) -> Iterator[str]:
+    yield f"NumPy {np.__version__} has changed this. To run with NumPy 1: {how_to_get_numpy1()}"
+    if match["method"]:
+        yield _METHODS[match["method"]]
+    elif match["item"]:
+        yield "write x.item() for the only element of an array"
+
+
+def _of_scipy(match: re.Match[str]) -> str:
+    name = match["name"] or match["imported"]
+    path = match["missing"] or f"{match['module'] or match['source']}.{name}"
+    version = getattr(sys.modules.get("scipy"), "__version__", "")
+    text = f"SciPy {version} has no {path}"
+    module, _, name = path.rpartition(".")
+    if place := _IN_SCIPY.get(name):
+        return f"{text}: use {place}"
+    if module == "scipy" and hasattr(np, name):
+        return f"{text}: use np.{name}"
+    windows = sys.modules.get("scipy.signal.windows")
+    if module == "scipy.signal" and hasattr(windows, name):
+        return f"{text}: use scipy.signal.windows.{name}"
+    return text
