@@ -46,6 +46,9 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
     }
     if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
   }
+  for (const GateWait* const wait : open_waits_) {
+    if (IsLate(*wait)) deadline = std::min(deadline, wait->began + options_.report);
+  }
   for (const GateWait* const wait : report_waits_) {
     if (wait->after == round_) continue;
     // If no worker waits when a report is due, the gate checks again after the same time.
@@ -67,6 +70,9 @@ void SyncGate::OnTimer() {
       TakeOverLocked();
     }
     if (has_waiting_workers()) ReleaseReports(now);
+    for (GateWait* const wait : open_waits_) {
+      if (IsLate(*wait) && now >= wait->began + options_.report) Release(wait, GateWait::End());
+    }
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
                          now >= round_began_ + options_.report;
     if (is_late && has_waiting_workers()) {
@@ -104,7 +110,8 @@ void SyncGate::EndAbandonedRound() noexcept {
 void SyncGate::TakeOverLocked() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
   for (WorkerStep* const step : steps_) Uncount(step);
-  roster_.LoseAllThatAreAbsent(options_.num_workers);
+  roster_.LoseAllThatAreAbsent();
+  num_expected_ = 0;
   slots_.FreeHeld();
   ++num_takeovers_;
   last_progress_ = Clock::now();
@@ -155,7 +162,8 @@ std::string SyncGate::DescribeLocked() const {
   const int num_unseen = roster_.NumUnseen(options_.num_workers);
   if (num_unseen > 0) {
     text += "; never seen: " + std::to_string(num_unseen) + " of " +
-            std::to_string(options_.num_workers) + " workers";
+            std::to_string(options_.num_workers) + " workers, of which " +
+            std::to_string(roster_.NumUnseen(num_expected_)) + " are waited for";
   }
   return text;
 }
