@@ -52,6 +52,7 @@ class Program:
             self.train = self.optimizer.apply_gradients([(gradient, self.weight)], self.step)
             self.init = v1.variables_initializer([self.step, self.weight])
             self.local_init = v1.local_variables_initializer()
+            self.gate_state = self.optimizer._graph.gate.state()
             self.runner = self.optimizer.get_chief_queue_runner()
 
     def hook(self) -> Any:
@@ -242,11 +243,8 @@ def test_a_preparation_in_a_new_session_discards_the_round(pair):
 
 
 def await_complete(program: Program, session: Any, count: int) -> None:
-    gate = program.optimizer._graph.gate
-    with program.graph.as_default():
-        state = gate.state()
     for _ in range(3000):
-        if session.run(state.num_complete) == count:
+        if session.run(program.gate_state.num_complete) == count:
             return
         threading.Event().wait(0.01)
     raise AssertionError("the gradient does not come")

@@ -22,7 +22,6 @@ from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefOperations
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
 from tf_condacc._typing import Gradient, GradientAndVariable
 
-
 _LOG = logging.getLogger("tf_condacc")
 # What becomes of an update that depends on a placeholder.
 _PLACEHOLDERS = {
@@ -311,7 +310,7 @@ def warn_of_placeholders(sync_op: tf.Operation, optimizer: str) -> None:
             _LOG.warning(
                 "SyncReplicasOptimizer '%s': the updates depend on the placeholder '%s'. The "
                 "chief's queue runner makes them, apart from the steps of workers, so it does not "
-                "get what these feed: %s. Use a variable instead, or a function of the global step.",
+                "get what these feed: %s. Use a variable, or a function of the global step.",
                 optimizer,
                 op.name,
                 _PLACEHOLDERS[op.type],

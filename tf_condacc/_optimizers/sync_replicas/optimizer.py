@@ -98,7 +98,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self._variables_to_average = variables_to_average
         self._graphs: list[SyncGraph] = []  # One for each gate.
         self._graph: SyncGraph | None = None  # That of the last apply_gradients().
-        self._is_worker = False  # A hook was made for a worker that is not the chief.
+        self._is_chief: bool | None = None  # What the hook of a session says.
         # Subclasses that were written for the original read these attributes.
         self._tokens_per_step = max(self._total_num_replicas, self._replicas_to_aggregate)
         self._global_step: tf.Variable | None = None
@@ -117,8 +117,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         if self._graphs:
             raise TypeError(
                 f"SyncReplicasOptimizer '{self.get_name()}' cannot be copied or pickled after "
-                "apply_gradients(), because its gate and its gradients belong to the graph. Copy it "
-                "before, or make another optimizer."
+                "apply_gradients(), because its gate and its gradients belong to the graph. Copy "
+                "it before, or make another optimizer."
             )
         return {**vars(self), "_graphs": [], "_accumulator_list": []}
 
@@ -276,7 +276,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         with tf.control_dependencies(None), v1.name_scope(graph.scope):
             if self._chief_queue_runner is None:
                 self._chief_queue_runner = ChiefQueueRunner(
-                    self.get_name(), graph.chief, lambda: self._is_worker
+                    self.get_name(), graph.chief, lambda: self._is_chief
                 )
                 self.ready_for_local_init_op = graph.ready_for_local_init_op
                 self.local_step_init_op = graph.local_step_init_op
@@ -338,7 +338,6 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             is_chief: Whether the worker is the chief.
             num_tokens: Argument of `get_init_tokens_op`.
         """
-        self._is_worker = not is_chief
         make_operations = functools.partial(self._hook_operations, is_chief, num_tokens)
         return SyncReplicasOptimizerHook(is_chief, make_operations)
 
@@ -388,6 +387,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             raise ValueError(
                 "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
             )
+        self._is_chief = is_chief
         return HookOperations(
             self._graphs,
             self._chief_queue_runner,

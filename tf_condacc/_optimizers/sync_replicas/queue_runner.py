@@ -82,11 +82,12 @@ class ChiefQueueRunner(v1.train.QueueRunner):
     Args:
         optimizer: Name of the optimizer, which messages give.
         first: The operations at the first gate.
-        is_worker: Returns whether the program has said that this process is not the chief.
+        is_chief: Returns whether this process is the chief, or None if that is not known. A hook
+            tells it, and prepares the gate.
     """
 
     def __init__(
-        self, optimizer: str, first: ChiefOperations, is_worker: Callable[[], bool]
+        self, optimizer: str, first: ChiefOperations, is_chief: Callable[[], bool | None]
     ) -> None:
         with first.gate.on_device():
             nothing = tf.no_op(name="runner_closed")
@@ -100,7 +101,7 @@ class ChiefQueueRunner(v1.train.QueueRunner):
             queue_closed_exception_types=(tf.errors.OutOfRangeError,),
         )
         self._optimizer = optimizer
-        self._is_worker = is_worker
+        self._is_chief = is_chief
         self._gates = [first]
         self._has_said_idle = False
 
@@ -161,9 +162,9 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         return threads
 
     def _volunteer(self, session: v1.Session) -> None:
-        """Opens the gates if nobody else has."""
-        is_chief = False
-        if not self._is_worker():
+        """Opens the gates if nobody else has, or will."""
+        is_chief = self._is_chief()
+        if is_chief is None:
             feed = {each.gate.volunteers: True for each in self._gates}
             fetches = [(each.is_chief, each.init_op) for each in self._gates]
             is_chief = all(found for found, _ in session.run(fetches, feed))
