@@ -199,6 +199,22 @@ def test_every_worker_starts_the_runner_without_hooks(pair, idle_messages, has_i
     assert len(idle_messages) == 1
 
 
+def test_a_runner_that_only_another_worker_starts_makes_the_updates(pair):
+    chief, worker = pair
+    coordinator = tf.train.Coordinator()
+    with chief.session() as of_chief, worker.session() as of_worker:
+        of_chief.run(chief.optimizer.chief_init_op)
+        of_worker.run(worker.optimizer.local_step_init_op)
+        worker.runner.create_threads(of_worker, coordinator, daemon=True, start=True)
+        for step in range(1, STEPS + 1):
+            if step == STEPS:  # The chief's own runner comes late.
+                chief.runner.create_threads(of_chief, coordinator, daemon=True, start=True)
+            in_threads(lambda: of_chief.run(chief.train), lambda: of_worker.run(worker.train))
+            check(chief, step)
+        coordinator.request_stop()
+        coordinator.join(stop_grace_period_secs=10)
+
+
 def test_a_second_preparation_in_one_session_goes_on_in_the_running_round(pair):
     """The gradient that the other worker has pushed before is used."""
     chief, worker = pair

@@ -176,8 +176,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // The errors of a chief's wait are
   // - OutOfRange after Close() of a gate that is the chief's, or after Dismiss();
   // - FailedPrecondition if another chief has replaced this one, or if no worker is left.
-  // Other chiefs that the gate does not belong to wait until they have prepared it. An observer's
-  // wait ends with OutOfRange after Dismiss().
+  // Other chiefs that the gate does not belong to wait until they have prepared it. But as long as
+  // the chief that has opened the gate has not waited, the first of them takes its rounds as a
+  // deputy. An observer's wait ends with OutOfRange after Dismiss().
   void Wait(const GateWait::Ptr& wait);
   // Completes a wait with Cancelled, now or as soon as it begins. Does nothing to a wait that has
   // been completed.
@@ -198,8 +199,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // nothing instead.
   Status Open(const Chief& chief, int64_t round, const Options& options, bool volunteers);
   // Begins the next round, after the gradients of `round` have been applied. Does nothing and
-  // returns false if the gate does not belong to the chief or is at another round, or if not all
-  // slots are complete.
+  // returns false if the gate does not belong to the chief, which has no deputy in this round, or
+  // is at another round, or if not all slots are complete.
   bool Advance(const Chief& chief, int64_t round);
   // Releases `count` waits of workers for the next round, now or as soon as they begin, with the
   // current round as their result. As the chief has counted what its workers need, so many workers
@@ -268,6 +269,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Records that a worker begins a wait. Returns false if another run has replaced the worker's.
   // May throw std::bad_alloc, and then nothing has changed.
   bool NoteWait(const GateWait& wait) CONDACC_REQUIRES(mu_);
+  // Returns whether a chief that the gate does not belong to may take the round as a deputy.
+  bool MayDeputize() const CONDACC_REQUIRES(mu_) {
+    return is_open() && is_full() && !chief_came_ && deputy_round_ != round_;
+  }
   // Returns whether the chief that the gate belongs to waits.
   bool HasChiefWait() const noexcept CONDACC_REQUIRES(mu_);
   // Returns whether the wait of a chief must be released now.
@@ -308,6 +313,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   ChiefState chief_ CONDACC_GUARDED_BY(mu_);
   bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // The chief has waited since Prepare().
   int64_t round_ CONDACC_GUARDED_BY(mu_) = 0;
+  int64_t deputy_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The last round that a deputy has taken.
   Slots slots_ CONDACC_GUARDED_BY(mu_){1};
   Roster roster_ CONDACC_GUARDED_BY(mu_);
   WorkerStep::List steps_ CONDACC_GUARDED_BY(mu_);  // The steps that have not ended.

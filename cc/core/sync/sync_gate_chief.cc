@@ -71,7 +71,9 @@ Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options,
 bool SyncGate::Advance(const Chief& chief, int64_t round) {
   CompletingLock lock(&mu_, &ended_);
   const bool is_last = round_ == std::numeric_limits<int64_t>::max();
-  if (!chief_.Is(chief) || !is_open() || round != round_ || !is_full() || is_last) return false;
+  const bool is_deputy = round == deputy_round_ && !chief_.WasReplaced(chief);
+  if (!chief_.Is(chief) && !is_deputy) return false;
+  if (!is_open() || round != round_ || !is_full() || is_last) return false;
   BeginRound(round_ + 1);
   ReleaseWaits();
   return true;

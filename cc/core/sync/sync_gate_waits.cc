@@ -74,11 +74,12 @@ bool SyncGate::MustReleaseChief(const GateWait& wait, GateWait::End* end) const 
   const ChiefView chief{wait.run, wait.session};
   if (chief_.Is(chief)) {
     if (chief_.is_dismissed() || chief_.is_closed()) *end = kTrainingEnded;
-    return end->code != StatusCode::kOk || (is_open() && is_full());
+    const bool is_ready = is_open() && is_full() && deputy_round_ != round_;
+    return end->code != StatusCode::kOk || is_ready;
   }
   if (chief_.WasDismissed(chief)) *end = kDismissed;
   if (chief_.WasReplaced(chief)) *end = kReplacedChief;
-  return end->code != StatusCode::kOk;
+  return end->code != StatusCode::kOk || MayDeputize();
 }
 
 GateWait::List* SyncGate::ListOf(const GateWait& wait) noexcept {
@@ -151,7 +152,10 @@ void SyncGate::ReleaseWaits() noexcept {
   for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
     for (GateWait* const wait : *list) {
       GateWait::End end;
-      if (MustRelease(*wait, &end)) Release(wait, end);
+      if (!MustRelease(*wait, &end)) continue;
+      const bool is_served = wait->what == GateWait::For::kFullRound && end.code == StatusCode::kOk;
+      if (is_served && !chief_.Is({wait->run, wait->session})) deputy_round_ = round_;
+      Release(wait, end);
     }
   }
   while (is_open() && !round_waits_.empty()) {

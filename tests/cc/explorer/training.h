@@ -41,6 +41,7 @@ class Training {
   struct Chief {
     Actor actor;
     bool volunteers = false;        // It is a queue runner in a process that may not be the chief.
+    bool is_deputy = false;         // It takes `round` in place of the chief.
     int64_t round = 0;              // The round that its last Prepare() has output.
     int num_earlier_prepares = -1;  // Calls of Prepare() that had ended when its last one began.
     int num_calls = 0;
@@ -100,6 +101,7 @@ class Training {
   bool EndCall(const Chief& chief, bool is_accepted);
   bool IsReplaced(const Chief& chief) const { return chief.round < prepared_round_; }
   bool MayBeReplaced(const Chief& chief) const {
+    if (chief.is_deputy) return IsReplaced(chief) || num_prepares_ > num_prepares_ended_;
     return num_prepares_ - 1 > chief.num_earlier_prepares;
   }
 

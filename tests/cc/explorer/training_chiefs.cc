@@ -29,11 +29,17 @@ void Training::Lead(Chief chief) {
 
 void Training::Volunteer(Chief chief) {
   Sleep(Draw(100));
-  if (PrepareAndOpen(&chief)) LeadRounds(&chief);
-  if (is_over_) return;
-  // It may have led. Now it waits beside the chief, like a queue runner that goes on.
-  const WaitEnd wait = Await(GateWait::For::kFullRound, chief.actor, 0, /*is_fragile=*/false);
-  if (wait.code == StatusCode::kOk) Fail("a volunteer takes rounds of a gate that is not its own");
+  PrepareAndOpen(&chief);
+  // If another chief has the gate, this one is given rounds only until that waits for one.
+  while (!is_over_ && num_rounds_done_ < num_rounds_) {
+    const WaitEnd wait = Await(GateWait::For::kFullRound, chief.actor, 0, /*is_fragile=*/false);
+    if (wait.code != StatusCode::kOk) return;
+    chief.is_deputy = true;
+    chief.round = wait.round;
+    if (!ApplyRound(&chief, wait.round)) continue;
+    BeginCall(&chief, "advance as a deputy");
+    Advance(*gate_, chief.actor, wait.round);
+  }
 }
 
 void Training::BeginCall(Chief* chief, const char* call) {

@@ -224,8 +224,8 @@ TEST_F(SyncGateTest, TwoPreparationsOfOneSessionAtOnceOpenTheGateOnce) {
 }
 
 TEST_F(SyncGateTest, AChiefThatHasNotPreparedTheGateWaitsUntilItHas) {
-  const RecordedWaitPtr early = BeginWait(gate_, For::kFullRound, "c");
   const RecordedWaitPtr idle = BeginWait(gate_, For::kFullRound, "another");
+  const RecordedWaitPtr early = BeginWait(gate_, For::kFullRound, "c");
   EXPECT_FALSE(early->has_ended());
   OpenFor(1, 1);
   Step(0);
@@ -241,6 +241,38 @@ TEST_F(SyncGateTest, AChiefThatHasNotPreparedTheGateWaitsUntilItHas) {
   EXPECT_EQ(BeginWait(gate_, For::kFullRound, "another")->code(), StatusCode::kOutOfRange);
 }
 
+TEST_F(SyncGateTest, ADeputyTakesTheRoundsOfAChiefThatHasNotComeItself) {
+  OpenFor(1, 1);
+  const RecordedWaitPtr first = BeginWait(gate_, For::kFullRound, "first");
+  const RecordedWaitPtr second = BeginWait(gate_, For::kFullRound, "second");
+  Step(0);
+  EXPECT_EQ(first->code(), StatusCode::kOk);
+  ASSERT_TRUE(first->has_ended());
+  EXPECT_FALSE(second->has_ended());
+  const RecordedWaitPtr chief = BeginWait(gate_, For::kFullRound, "c");
+  EXPECT_FALSE(chief->has_ended()) << "the deputy has the round";
+  EXPECT_TRUE(gate_->Advance({"first"}, 1));
+  EXPECT_FALSE(gate_->Advance({"first"}, 2));
+  w(0).GoOn();
+  Step(0);
+  EXPECT_TRUE(chief->has_ended());
+  EXPECT_FALSE(second->has_ended()) << "the chief has come";
+  EXPECT_FALSE(gate_->Advance({"second"}, 2));
+  EXPECT_TRUE(gate_->Advance({"c"}, 2));
+}
+
+TEST_F(SyncGateTest, AChiefThatWasReplacedIsNoDeputy) {
+  OpenFor(1, 1);
+  int64_t round = Open(gate_.get(), 1, 1, "d");
+  w(0).round = round;
+  Step(0);
+  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kFailedPrecondition);
+  const RecordedWaitPtr deputy = BeginWait(gate_, For::kFullRound, "deputy");
+  ASSERT_TRUE(deputy->has_ended());
+  EXPECT_FALSE(gate_->Advance({"c"}, round));
+  EXPECT_TRUE(gate_->Advance({"deputy"}, round));
+}
+
 TEST_F(SyncGateTest, AVolunteerGivesWayToAChief) {
   SyncGate::Options options;
   SyncGate::Prepared prepared;
@@ -254,9 +286,10 @@ TEST_F(SyncGateTest, AVolunteerGivesWayToAChief) {
   EXPECT_EQ(second.round, prepared.round);
   ASSERT_TRUE(gate_->Open({"w"}, second.round, options, true).ok());
   OpenFor(1, 1);  // By the chief.
+  const RecordedWaitPtr chief = BeginWait(gate_, For::kFullRound, "c");
   Step(0);
   EXPECT_FALSE(volunteer->has_ended());
-  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kOk);
+  EXPECT_TRUE(chief->has_ended());
   // The volunteer had taken the last round.
   EXPECT_FALSE(gate_->Advance({"v"}, prepared.round));
   EXPECT_FALSE(gate_->Open({"v"}, prepared.round, options, false).ok());

@@ -64,7 +64,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         replicas_to_aggregate: Number of gradients that each step averages.
         total_num_replicas: Number of workers; by default `replicas_to_aggregate`. If it is higher,
             the others are backups: the first gradients count, and later ones are dropped. If it is
-            lower, workers compute several gradients in a step.
+            lower, or fewer workers come, workers compute several gradients in a step.
         variable_averages: A ``tf.train.ExponentialMovingAverage`` to apply after each step, or
             None.
         variables_to_average: The variables to average; by default all trainable variables.
@@ -108,7 +108,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self.configure()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what copies and pickles contain.
+        """Returns what copies and pickles contain: all but the operations of a graph.
 
         Raises:
             TypeError: `apply_gradients` has been called, so a copy would have the same gate and
@@ -120,6 +120,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 "apply_gradients(), because its gate and its gradients belong to the graph. Copy "
                 "it before, or make another optimizer."
             )
+        # Otherwise, shallow copies would share the lists.
         return {**vars(self), "_graphs": [], "_accumulator_list": []}
 
     def configure(

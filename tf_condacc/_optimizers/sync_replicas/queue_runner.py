@@ -77,7 +77,8 @@ class ChiefQueueRunner(v1.train.QueueRunner):
     Programs start the threads in processes that are not the chief, or beside the hook, or without
     `chief_init_op`, which the first versions of TensorFlow did not have. So before they start, the
     threads volunteer: they open the gate if no other chief has. If there is a chief, or as soon as
-    one comes, they do nothing until the coordinator stops.
+    one comes, they do nothing until the coordinator stops, unless that chief never starts its own
+    queue runner.
 
     Args:
         optimizer: Name of the optimizer, which messages give.
@@ -172,7 +173,7 @@ class ChiefQueueRunner(v1.train.QueueRunner):
             self._has_said_idle = True
             _LOG.warning(
                 "SyncReplicasOptimizer '%s': the chief's queue runner was started in a process "
-                "that is not the chief. It stays idle.",
+                "that is not the chief. It stays idle as long as the chief's own one runs.",
                 self._optimizer,
             )
 
