@@ -25,7 +25,7 @@ def added_up(grads_and_vars: Iterable[GradientAndVariable]) -> list[GradientAndV
         of its gradients are, and otherwise dense. The gradient of a variable that occurs once is
         unchanged; None stands for a variable without any gradient.
     """
-    variables = {}
+    variables: dict[int, tf.Variable] = {}
     gradients: dict[int, list[Gradient]] = {}
     for gradient, variable in grads_and_vars:
         variables.setdefault(id(variable), variable)

@@ -21,7 +21,7 @@ struct Chief {
   std::string name;
   int64_t session = 0;
 
-  operator ChiefView() const { return {name, session}; }
+  ChiefView view() const { return {name, session}; }
 };
 
 inline bool operator==(ChiefView a, ChiefView b) {
@@ -57,12 +57,12 @@ class ChiefState {
   bool WasDismissed(ChiefView chief) const { return Contains(dismissed_, chief); }
   // Returns whether `chief` is about to open the gate.
   bool IsPreparing(ChiefView chief) const {
-    return phase_ == Phase::kPreparing && chief == ChiefView(chief_);
+    return phase_ == Phase::kPreparing && chief == chief_.view();
   }
   // Returns whether a Prepare() would only repeat the chief's last one. The first one that is not
   // that of a volunteer always begins anew: weights may have been restored before it.
   bool GoesOn(ChiefView chief, bool volunteers) const {
-    return (phase_ == Phase::kPreparing || phase_ == Phase::kOpen) && chief == ChiefView(chief_) &&
+    return (phase_ == Phase::kPreparing || phase_ == Phase::kOpen) && chief == chief_.view() &&
            (volunteers || !is_volunteer_);
   }
   // Returns whether a volunteer may prepare the gate: nobody else has opened it, or that was a
@@ -83,8 +83,8 @@ class ChiefState {
     is_gone_ = false;
     if (had_chief || is_same) replaced_.push_back(std::move(chief_));
     chief_ = std::move(chief);
-    Remove(&replaced_, chief_);
-    Remove(&dismissed_, chief_);
+    Remove(&replaced_, chief_.view());
+    Remove(&dismissed_, chief_.view());
     phase_ = Phase::kPreparing;
   }
   // The methods below are called only for the chief that the gate belongs to.
@@ -96,17 +96,17 @@ class ChiefState {
   // Dismisses a chief, whether or not it owns the gate. Training that has ended stays ended. May
   // throw std::bad_alloc, and then nothing has changed.
   void Dismiss(const Chief& chief) {
-    if (!WasDismissed(chief)) dismissed_.push_back(chief);
-    if (Is(chief) && !is_closed()) phase_ = Phase::kDismissed;
+    if (!WasDismissed(chief.view())) dismissed_.push_back(chief);
+    if (Is(chief.view()) && !is_closed()) phase_ = Phase::kDismissed;
   }
 
  private:
   static bool Contains(const std::vector<Chief>& chiefs, ChiefView chief) {
     return std::any_of(chiefs.begin(), chiefs.end(),
-                       [chief](const Chief& each) { return ChiefView(each) == chief; });
+                       [chief](const Chief& each) { return each.view() == chief; });
   }
   static void Remove(std::vector<Chief>* chiefs, ChiefView chief) noexcept {
-    const auto is_it = [chief](const Chief& each) { return ChiefView(each) == chief; };
+    const auto is_it = [chief](const Chief& each) { return each.view() == chief; };
     chiefs->erase(std::remove_if(chiefs->begin(), chiefs->end(), is_it), chiefs->end());
   }
 

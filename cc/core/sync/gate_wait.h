@@ -63,7 +63,7 @@ struct GateWait : Waiter<GateWait> {
   bool is_cancelled = false;
   // Whether the worker has come for the first time after the end of its training, and when.
   bool is_late = false;
-  Clock::time_point began{};
+  Clock::time_point began;
 
   void Complete() {
     const Done function = std::exchange(done, nullptr);

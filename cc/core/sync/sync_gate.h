@@ -2,6 +2,7 @@
 #ifndef CONDACC_CORE_SYNC_SYNC_GATE_H_
 #define CONDACC_CORE_SYNC_SYNC_GATE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -208,6 +209,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // those of the credits. Credits from before the opening have no effect. Returns
   // FailedPrecondition if the gate belongs to another chief.
   Status AddCredits(const Chief& chief, int64_t count);
+  // Tells the gate that so many workers have been started. They are waited for until they come, but
+  // not longer than `patience`. Does nothing unless the gate belongs to the chief.
+  void Expect(const Chief& chief, int count, Clock::duration patience);
   // Ends training: waits complete with OutOfRange until the gate is prepared again. Does nothing
   // and returns FailedPrecondition unless the gate belongs to the chief.
   Status Close(const Chief& chief);
@@ -243,9 +247,13 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   bool has_waiting_workers() const CONDACC_REQUIRES(mu_) {
     return !round_waits_.empty() || !open_waits_.empty();
   }
+  // Returns how many workers are waited for although they have never come.
+  int num_awaited() const CONDACC_REQUIRES(mu_) {
+    return roster_.NumUnseen(std::max(num_needed_, num_expected_));
+  }
   // Returns how many workers are here or are waited for.
   int num_coming() const CONDACC_REQUIRES(mu_) {
-    return roster_.NumPresent(options_.num_workers) + roster_.NumUnseen(num_expected_);
+    return roster_.NumPresent(options_.num_workers) + num_awaited();
   }
   // Returns whether no worker is left that could bring a gradient of the round.
   bool lacks_workers() const CONDACC_REQUIRES(mu_) {
@@ -317,7 +325,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   Slots slots_ CONDACC_GUARDED_BY(mu_){1};
   Roster roster_ CONDACC_GUARDED_BY(mu_);
   WorkerStep::List steps_ CONDACC_GUARDED_BY(mu_);  // The steps that have not ended.
-  int num_expected_ CONDACC_GUARDED_BY(mu_) = 0;  // So many workers are waited for until they come.
+  int num_needed_ CONDACC_GUARDED_BY(mu_) = 0;      // Workers that the first round needs.
+  int num_expected_ CONDACC_GUARDED_BY(mu_) = 0;  // Workers that are to come, until the time below.
+  Clock::time_point expected_until_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
   int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The round of the last AddCredits().
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;

@@ -12,8 +12,8 @@ Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Pre
   Chief owner = chief;
   {
     CompletingLock lock(&mu_, &ended_);
-    const bool goes_on = chief_.GoesOn(chief, volunteers) && (is_open() || above <= round_);
-    if (goes_on || (volunteers && !chief_.MayVolunteer(chief))) {
+    const bool goes_on = chief_.GoesOn(chief.view(), volunteers) && (is_open() || above <= round_);
+    if (goes_on || (volunteers && !chief_.MayVolunteer(chief.view()))) {
       *prepared = {round_, /*is_chief=*/goes_on, /*begins=*/false};
       return Status();
     }
@@ -53,16 +53,17 @@ Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options,
   Slots slots(options.num_slots);
   {
     CompletingLock lock(&mu_, &ended_);
-    if (chief_.IsPreparing(chief) && round == round_) {
+    if (chief_.IsPreparing(chief.view()) && round == round_) {
       std::swap(slots_, slots);
       options_ = options;
       chief_.Open();
-      credits_ = num_expected_ = 0;
+      credits_ = num_needed_ = num_expected_ = 0;
       BeginRound(round_);
       ReleaseWaits();
       return Status();
     }
-    const bool is_open_already = is_open() && chief_.GoesOn(chief, volunteers) && round <= round_;
+    const bool is_open_already =
+        is_open() && chief_.GoesOn(chief.view(), volunteers) && round <= round_;
     if (is_open_already || volunteers) return Status();
   }
   return NotThisChief("open");
@@ -71,8 +72,8 @@ Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options,
 bool SyncGate::Advance(const Chief& chief, int64_t round) {
   CompletingLock lock(&mu_, &ended_);
   const bool is_last = round_ == std::numeric_limits<int64_t>::max();
-  const bool is_deputy = round == deputy_round_ && !chief_.WasReplaced(chief);
-  if (!chief_.Is(chief) && !is_deputy) return false;
+  const bool is_deputy = round == deputy_round_ && !chief_.WasReplaced(chief.view());
+  if (!chief_.Is(chief.view()) && !is_deputy) return false;
   if (!is_open() || round != round_ || !is_full() || is_last) return false;
   BeginRound(round_ + 1);
   ReleaseWaits();
@@ -82,12 +83,12 @@ bool SyncGate::Advance(const Chief& chief, int64_t round) {
 Status SyncGate::AddCredits(const Chief& chief, int64_t count) {
   {
     CompletingLock lock(&mu_, &ended_);
-    if (!chief_.has_been_prepared() || chief_.Is(chief)) {
+    if (!chief_.has_been_prepared() || chief_.Is(chief.view())) {
       const int64_t room = std::numeric_limits<int64_t>::max() - credits_;
       credits_ += std::min(std::max<int64_t>(count, 0), room);
       credit_round_ = round_;
       const int64_t num_missing = options_.num_slots - std::max<int64_t>(count, 0);
-      num_expected_ = static_cast<int>(std::clamp<int64_t>(num_missing, 0, options_.num_workers));
+      num_needed_ = static_cast<int>(std::clamp<int64_t>(num_missing, 0, options_.num_workers));
       ReleaseWaits();
       return Status();
     }
@@ -95,10 +96,18 @@ Status SyncGate::AddCredits(const Chief& chief, int64_t count) {
   return NotThisChief("add credits to");
 }
 
+void SyncGate::Expect(const Chief& chief, int count, Clock::duration patience) {
+  CompletingLock lock(&mu_, &ended_);
+  if (!chief_.Is(chief.view())) return;
+  num_expected_ = std::min(count, options_.num_workers);
+  expected_until_ = Clock::now() + patience;
+  ReleaseWaits();
+}
+
 Status SyncGate::Close(const Chief& chief) {
   {
     CompletingLock lock(&mu_, &ended_);
-    if (chief_.Is(chief)) {
+    if (chief_.Is(chief.view())) {
       chief_.Close();
       ReleaseWaits();
       return Status();

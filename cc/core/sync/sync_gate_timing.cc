@@ -40,6 +40,7 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
   Clock::time_point deadline = Clock::time_point::max();
   const bool takes_over = options_.takeover > Clock::duration::zero() && is_open() && !is_full();
   if (takes_over && !round_waits_.empty()) deadline = last_progress_ + options_.takeover;
+  if (roster_.NumUnseen(num_expected_) > 0) deadline = std::min(deadline, expected_until_);
   if (options_.report > Clock::duration::zero()) {
     if (!logged_ && has_waiting_workers()) {
       deadline = std::min(deadline, round_began_ + options_.report);
@@ -68,6 +69,10 @@ void SyncGate::OnTimer() {
     const Clock::time_point now = Clock::now();
     if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
       TakeOverLocked();
+    }
+    if (num_expected_ > 0 && now >= expected_until_) {
+      num_expected_ = 0;
+      ReleaseWaits();
     }
     if (has_waiting_workers()) ReleaseReports(now);
     for (GateWait* const wait : open_waits_) {
@@ -111,7 +116,7 @@ void SyncGate::TakeOverLocked() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
   for (WorkerStep* const step : steps_) Uncount(step);
   roster_.LoseAllThatAreAbsent();
-  num_expected_ = 0;
+  num_needed_ = num_expected_ = 0;
   slots_.FreeHeld();
   ++num_takeovers_;
   last_progress_ = Clock::now();
@@ -163,7 +168,7 @@ std::string SyncGate::DescribeLocked() const {
   if (num_unseen > 0) {
     text += "; never seen: " + std::to_string(num_unseen) + " of " +
             std::to_string(options_.num_workers) + " workers, of which " +
-            std::to_string(roster_.NumUnseen(num_expected_)) + " are waited for";
+            std::to_string(num_awaited()) + " are waited for";
   }
   return text;
 }

@@ -132,6 +132,25 @@ absl::Status AddCredits(SyncGate& gate, const ChiefAttributes& attributes, OpKer
   return ToAbsl(gate.AddCredits(chief, count));
 }
 
+struct ExpectAttributes : ChiefAttributes {
+  int num_workers = 0;
+  SyncGate::Clock::duration patience{};
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("num_workers", &num_workers));
+    TF_RETURN_IF_ERROR(ReadGateDuration(ctx, "patience_secs", &patience));
+    return ChiefAttributes::Read(ctx);
+  }
+};
+
+// Inputs: gate, session.
+absl::Status Expect(SyncGate& gate, const ExpectAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  gate.Expect(chief, attributes.num_workers, attributes.patience);
+  return absl::OkStatus();
+}
+
 // Inputs: gate, session.
 absl::Status Close(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
   Chief chief;
@@ -151,6 +170,7 @@ using PrepareOp = OnSyncGateOp<PrepareAttributes, Prepare>;
 using OpenOp = OnSyncGateOp<OpenAttributes, Open>;
 using AdvanceOp = OnSyncGateOp<ChiefAttributes, Advance>;
 using AddCreditsOp = OnSyncGateOp<ChiefAttributes, AddCredits>;
+using ExpectOp = OnSyncGateOp<ExpectAttributes, Expect>;
 using CloseOp = OnSyncGateOp<ChiefAttributes, Close>;
 using DismissOp = OnSyncGateOp<ChiefAttributes, Dismiss>;
 
@@ -159,6 +179,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePrepare").Device(DEVICE_CPU), Prep
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateOpen").Device(DEVICE_CPU), OpenOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAdvance").Device(DEVICE_CPU), AdvanceOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAddCredits").Device(DEVICE_CPU), AddCreditsOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateExpect").Device(DEVICE_CPU), ExpectOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClose").Device(DEVICE_CPU), CloseOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateDismiss").Device(DEVICE_CPU), DismissOp);
 

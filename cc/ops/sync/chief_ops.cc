@@ -133,6 +133,24 @@ chief: The name of the chief.
 FailedPrecondition if the gate belongs to another chief.
 )");
 
+REGISTER_OP("Condacc>SyncGateExpect")
+    .Input("gate: resource")
+    .Input("session: int64")
+    .Attr("chief: string")
+    .Attr("num_workers: int >= 0")
+    .Attr("patience_secs: float")
+    .SetIsStateful()
+    .SetShapeFn(ScalarsShape)
+    .Doc(R"(
+Tells the gate that workers have been started: it waits for them, although they have not come yet,
+for some time. Nothing happens if the gate does not belong to the chief.
+
+session: What Condacc>SyncGateSession outputs: [] int64.
+chief: The name of the chief.
+num_workers: Number of workers.
+patience_secs: How long to wait for them, in seconds.
+)");
+
 REGISTER_OP("Condacc>SyncGateClose")
     .Input("gate: resource")
     .Input("session: int64")

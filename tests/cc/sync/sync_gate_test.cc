@@ -237,6 +237,20 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   EXPECT_TRUE(known->has_ended() && stranger->has_ended());
 }
 
+TEST_F(SyncGateTest, WorkersThatWereStartedAreWaitedForUntilTheyComeButNotForEver) {
+  OpenForThatCome(2, 2, 1);
+  gate_->Expect({"another"}, 2, std::chrono::hours(1));
+  gate_->Expect({"c"}, 5, std::chrono::hours(1));
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_NE(gate_->Describe().find("of which 1 are waited for"), std::string::npos);
+  gate_->Expect({"c"}, 2, std::chrono::milliseconds(20));
+  ASSERT_TRUE(w(0).wait->Await());
+  w(0).GoOn();
+  Step(0);
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
+}
+
 TEST_F(SyncGateTest, AWorkerThatHasComeIsWaitedFor) {
   for (const bool awaits_opening : {true, false}) {
     gate_ = NewGate();

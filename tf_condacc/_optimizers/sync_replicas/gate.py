@@ -185,6 +185,18 @@ class SyncGate:
                 self.handle, self._session, count, chief=self.graph_id, name="add_credits"
             )
 
+    def expect(self, num_workers: int, patience_secs: float) -> tf.Operation:
+        """Returns an operation that makes the gate wait some time for workers that are to come."""
+        with self.on_device():
+            return ops.condacc_sync_gate_expect(
+                self.handle,
+                self._session,
+                chief=self.graph_id,
+                num_workers=num_workers,
+                patience_secs=patience_secs,
+                name="expect",
+            )
+
     def close(self) -> tf.Operation:
         """Returns an operation that tells the gate that training has ended."""
         with self.on_device():

@@ -101,7 +101,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self._is_chief: bool | None = None  # What the hook of a session says.
         # Subclasses that were written for the original read these attributes.
         self._tokens_per_step = max(self._total_num_replicas, self._replicas_to_aggregate)
-        self._global_step: tf.Variable | None = None
+        self._global_step: Any = None
         self._gradients_applied = False
         self._chief_queue_runner: ChiefQueueRunner | None = None
         self._accumulator_list: list[tuple[Any, str]] = []  # With the device of each.
