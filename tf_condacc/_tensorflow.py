@@ -80,9 +80,27 @@ def is_function(graph: tf.Graph) -> bool:
     return isinstance(graph, _FuncGraph)
 
 
+def is_control_flow(graph: tf.Graph) -> bool:
+    """Returns whether a graph is that of a branch or loop of control flow version 2.
+
+    Such a graph within a function counts as a function.
+    """
+    kinds = ("CondBranchFuncGraph", "WhileCondFuncGraph", "WhileBodyFuncGraph")
+    while is_function(graph) and type(graph).__name__ in kinds:
+        graph = graph.outer_graph
+        if not is_function(graph):
+            return True
+    return False
+
+
 def is_compiled(graph: tf.Graph) -> bool:
     """Returns whether XLA compiles the function of a graph, or one that calls it."""
     return GraphOrParentsInXlaContext is not None and GraphOrParentsInXlaContext(graph)
+
+
+def belongs_to_monitored_session(coordinator: tf.train.Coordinator) -> bool:
+    """Returns whether a monitored session has made a coordinator: no error stops it cleanly."""
+    return getattr(coordinator, "_clean_stop_exception_types", None) == ()
 
 
 def is_determinism_enabled() -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 import weakref
 from typing import Any
@@ -196,3 +198,18 @@ def test_an_optimizer_does_not_keep_graphs_alive_that_it_only_computed_in():
     del graph, weights
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize(
+    "made_again", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))]
+)
+def test_a_copy_counts_on_its_own(made_again):
+    """Estimators copy their parameters, and federated clients the objects of their server."""
+    step, weights = tf.Variable(0, dtype=tf.int64), tf.Variable(1.0)
+    original = drop_stale(0)
+    original.minimize(lambda: weights * weights, global_step=step)
+    copied = made_again(original)
+    for _ in range(2):
+        copied.minimize(lambda: weights * weights, global_step=step)
+    assert [int(each.num_accepted()) for each in (original, copied)] == [1, 2]
+    assert int(step) == 3

@@ -179,7 +179,7 @@ def test_only_a_workers_step_runs_what_the_optimizer_is_built_after(v1_graph):
     made = make(OURS, 1)
     with tf.control_dependencies([update]):
         train = made.minimize(tf.reduce_sum(weights), v1.train.get_or_create_global_step())
-    graph = made._graph
+    graph, runner = made._graph, made.get_chief_queue_runner()
     others = [
         *(each.initializer for each in v1.local_variables()),
         graph.chief_init_op,
@@ -190,9 +190,10 @@ def test_only_a_workers_step_runs_what_the_optimizer_is_built_after(v1_graph):
         graph.fail_op,
         graph.lose_op,
         graph.reports._report[0],
-        *graph.queue_runner.enqueue_ops,
-        graph.queue_runner.cancel_op,
-        graph.queue_runner._close_gate,
+        graph.dismiss_op,
+        *runner.enqueue_ops,
+        runner.close_op,
+        runner.cancel_op,
         made.get_init_tokens_op(1),
         *v1.get_collection(v1.GraphKeys.SUMMARIES),
     ]

@@ -77,6 +77,7 @@ def test_late_operations_of_a_chief_that_was_replaced_change_nothing(two_ps, tra
     run.start()
     make_rounds(run, 1)
     round_ = run.gate_state().round
+    session_of_old = run.sessions[0]._tf_sess().run(run.models[0].optimizer._graph.gate._session)
     model, old = replaced(run)
     run.log.events.clear()
     base = run.weights()
@@ -94,11 +95,12 @@ def test_late_operations_of_a_chief_that_was_replaced_change_nothing(two_ps, tra
         gate = gate_of(model)
         refused = [gate.open(round_), gate.add_credits(1), gate.await_full(), gate.close()]
         ignored = [gate.advance(round_), gate.dismiss()]
+    feed = {gate._session: session_of_old}
     with v1.Session(two_ps.ps_target, graph=graph) as session:
         for op in refused:
             with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
-                session.run(op)
-        session.run(ignored)
+                session.run(op, feed)
+        session.run(ignored, feed)
     assert run.gate_state() == before
     run.steps_on_thread(0)
     run.join()

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import tensorflow as tf
 from tensorflow.compat import v1
@@ -72,6 +72,9 @@ class ConditionalAccumulatorBase(Trackable):
     _ATTRIBUTES: Mapping[str, Any] = {}  # Attributes of the op that makes the accumulator.
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
+
+    # The arguments of `_make` that have made the accumulator.
+    _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
@@ -217,6 +220,7 @@ class ConditionalAccumulatorBase(Trackable):
 
         In eager mode, each call makes a new accumulator unless `shared_name` is given.
         """
+        self._made_with = (dtype, shape, shared_name, name, reduction_type)
         make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
         name = name or self._DEFAULT_NAME
 
@@ -231,6 +235,46 @@ class ConditionalAccumulatorBase(Trackable):
         resource = _ExportableResource(make)
         self._track_trackable(resource, "resource")
         return resource.resource_handle
+
+    def __copy__(self) -> ConditionalAccumulatorBase:
+        """Returns an empty accumulator with the same step. Raises TypeError, as `__deepcopy__`."""
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ConditionalAccumulatorBase:
+        """Returns an empty accumulator with the same step.
+
+        Raises:
+            TypeError: The accumulator was made in a graph or has a `shared_name`, so a copy would
+                have the same gradients.
+        """
+        made_with = self._made_with
+        is_eager = tf.executing_eagerly() and hasattr(self._accumulator_ref, "numpy")
+        if made_with is None or made_with[2] or not is_eager:
+            why = "it was made, or is copied, in a graph"
+            if made_with is not None and made_with[2]:
+                why = f"it shares its gradients under the name '{made_with[2]}'"
+            raise TypeError(
+                f"{type(self).__name__} '{self._handle_name()}' cannot be copied, because {why}. "
+                "Make another accumulator instead."
+            )
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        for attribute, value in vars(self).items():
+            if not attribute.startswith("_self_") and value is not self._accumulator_ref:
+                copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
+        copied._accumulator_ref = copied._make(*made_with)
+        copied.set_global_step(self.global_step())
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuses to be pickled, with a TypeError."""
+        raise TypeError(
+            f"{type(self).__name__} '{self._handle_name()}' cannot be pickled, because its "
+            "gradients belong to this process. Make another accumulator where it is needed."
+        )
+
+    def _handle_name(self) -> str:
+        return getattr(self._accumulator_ref, "_condacc_name", self._name)
 
     def _op(self, verb: str) -> Callable[..., Any]:
         """Returns the function of an operation of this kind of accumulator."""

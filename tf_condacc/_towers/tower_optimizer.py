@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
+from tf_condacc._sums import added_up
 from tf_condacc._towers import graph_state, optimizer_calls
 from tf_condacc._towers.graph_state import OptimizerCall
 from tf_condacc._towers.reduction import sum_gradients
@@ -117,7 +118,8 @@ class TowerOptimizer(OptimizerWrapper):
         Args:
             grads_and_vars: Iterable of (gradient, variable) pairs, as `compute_gradients` returns
                 them. Gradients may be transformed, for example clipped. A gradient may be None; it
-                is then left out of the sum.
+                is then left out of the sum. Those of a variable that occurs several times are
+                added up.
             global_step: Optional variable that is incremented when the sums are applied.
             **kwargs: Passed to the wrapped optimizer's `apply_gradients`.
 
@@ -133,7 +135,8 @@ class TowerOptimizer(OptimizerWrapper):
         state = graph_state.of_graph()
         optimizer = self._get_optimizer()
         if state.number_of_towers == 1:
-            return optimizer.apply_gradients(grads_and_vars, global_step=global_step, **kwargs)
+            summed = added_up(grads_and_vars)
+            return optimizer.apply_gradients(summed, global_step=global_step, **kwargs)
         grads_and_vars = list(grads_and_vars)
         state.towers[-1].calls.append(OptimizerCall(optimizer, grads_and_vars))
         optimizer_calls.check_scaled(state)

@@ -2,13 +2,35 @@
 #ifndef CONDACC_CORE_SYNC_CHIEF_STATE_H_
 #define CONDACC_CORE_SYNC_CHIEF_STATE_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace condacc {
 
+// A process and graph that acts for a chief, and one of its sessions. The view refers to a name
+// that somebody else owns.
+struct ChiefView {
+  std::string_view name;
+  int64_t session = 0;
+};
+struct Chief {
+  std::string name;
+  int64_t session = 0;
+
+  ChiefView view() const { return {name, session}; }
+};
+
+inline bool operator==(ChiefView a, ChiefView b) {
+  return a.session == b.session && a.name == b.name;
+}
+
 // The chief that a gate belongs to, and what it has done with the gate. The gate belongs to the
-// chief that prepared it last; only another Prepare() changes that. Not thread-safe.
+// chief that prepared it last; only another Prepare() changes that. A volunteer is a chief that has
+// prepared the gate only because nobody else had. Not thread-safe.
 class ChiefState {
  public:
   enum class Phase {
@@ -25,28 +47,75 @@ class ChiefState {
   bool is_dismissed() const { return phase_ == Phase::kDismissed; }
   bool has_been_prepared() const { return phase_ != Phase::kShut; }
 
-  // Returns whether the gate belongs to `chief`.
-  bool Is(const std::string& chief) const { return has_been_prepared() && chief == chief_; }
+  // Returns whether the gate belongs to the chief. A session in which the chief has not prepared
+  // the gate acts for the session in which it has.
+  bool Is(ChiefView chief) const { return IsNamed(chief.name) && !WasReplaced(chief); }
+  bool IsNamed(std::string_view name) const { return has_been_prepared() && name == chief_.name; }
+  // Returns whether another Prepare() has taken the gate from the chief, which was no volunteer.
+  bool WasReplaced(ChiefView chief) const { return Contains(replaced_, chief); }
+  // Returns whether the chief was dismissed after its last Prepare(). It need not own the gate.
+  bool WasDismissed(ChiefView chief) const { return Contains(dismissed_, chief); }
   // Returns whether `chief` is about to open the gate.
-  bool IsPreparing(const std::string& chief) const {
-    return phase_ == Phase::kPreparing && chief == chief_;
+  bool IsPreparing(ChiefView chief) const {
+    return phase_ == Phase::kPreparing && chief == chief_.view();
+  }
+  // Returns whether a Prepare() would only repeat the chief's last one. The first one that is not
+  // that of a volunteer always begins anew: weights may have been restored before it.
+  bool GoesOn(ChiefView chief, bool volunteers) const {
+    return (phase_ == Phase::kPreparing || phase_ == Phase::kOpen) && chief == chief_.view() &&
+           (volunteers || !is_volunteer_);
+  }
+  // Returns whether a volunteer may prepare the gate: nobody else has opened it, or that was a
+  // volunteer that has ended, or it was an earlier session of the same chief.
+  bool MayVolunteer(ChiefView chief) const {
+    if (WasReplaced(chief)) return false;
+    if (!has_been_prepared() || IsNamed(chief.name)) return true;
+    return is_volunteer_ && (!is_open() || is_gone_);
   }
 
-  void Prepare(std::string chief) noexcept {
-    chief_.swap(chief);
+  // Makes the gate the chief's. May throw std::bad_alloc, and then nothing has changed.
+  void Prepare(Chief chief, bool volunteers) {
+    replaced_.reserve(replaced_.size() + 1);
+    const bool had_chief = has_been_prepared() && !is_volunteer_;
+    const bool is_same = IsNamed(chief.name);
+    // A chief stays one in its next session, even if that begins with its queue runner.
+    is_volunteer_ = volunteers && !(had_chief && is_same);
+    is_gone_ = false;
+    if (had_chief || is_same) replaced_.push_back(std::move(chief_));
+    chief_ = std::move(chief);
+    Remove(&replaced_, chief_.view());
+    Remove(&dismissed_, chief_.view());
     phase_ = Phase::kPreparing;
   }
   // The methods below are called only for the chief that the gate belongs to.
   void Open() noexcept { phase_ = Phase::kOpen; }
   void Close() noexcept { phase_ = Phase::kClosed; }
-  // Does nothing if the gate is closed: training that has ended stays ended.
-  void Dismiss() noexcept {
-    if (!is_closed()) phase_ = Phase::kDismissed;
+  // Notes whether the process of the chief is known to have ended.
+  void SetGone(bool is_gone) noexcept { is_gone_ = is_gone; }
+
+  // Dismisses a chief, whether or not it owns the gate. Training that has ended stays ended. May
+  // throw std::bad_alloc, and then nothing has changed.
+  void Dismiss(const Chief& chief) {
+    if (!WasDismissed(chief.view())) dismissed_.push_back(chief);
+    if (Is(chief.view()) && !is_closed()) phase_ = Phase::kDismissed;
   }
 
  private:
+  static bool Contains(const std::vector<Chief>& chiefs, ChiefView chief) {
+    return std::any_of(chiefs.begin(), chiefs.end(),
+                       [chief](const Chief& each) { return each.view() == chief; });
+  }
+  static void Remove(std::vector<Chief>* chiefs, ChiefView chief) noexcept {
+    const auto is_it = [chief](const Chief& each) { return each.view() == chief; };
+    chiefs->erase(std::remove_if(chiefs->begin(), chiefs->end(), is_it), chiefs->end());
+  }
+
   Phase phase_ = Phase::kShut;
-  std::string chief_;
+  Chief chief_;
+  bool is_volunteer_ = false;
+  bool is_gone_ = false;
+  std::vector<Chief> replaced_;
+  std::vector<Chief> dismissed_;
 };
 
 }  // namespace condacc

@@ -28,7 +28,8 @@ struct GateWait : Waiter<GateWait> {
     kNextRound,
     // A worker waits until the gate is open.
     kOpening,
-    // A chief waits until all slots are complete.
+    // A chief waits until all slots are complete. A chief that has never prepared the gate waits
+    // until it does.
     kFullRound,
     // An observer waits until a round other than `after` has lasted for `patience` while a worker
     // waits.
@@ -49,6 +50,7 @@ struct GateWait : Waiter<GateWait> {
   const For what;
   const std::string who;  // Name of the worker. Empty for chiefs and observers.
   const std::string run;  // Identifies the process and graph of the worker or the chief.
+  int64_t session = 0;    // The session of a chief or an observer.
   const int64_t after;
   Clock::duration patience{};
   Done done;
@@ -57,7 +59,11 @@ struct GateWait : Waiter<GateWait> {
   int64_t round = 0;
   std::string report;  // The text for an observer, or the end of an error's message.
 
-  bool is_cancelled = false;  // Guarded by the lock of the gate.
+  // The fields below are guarded by the lock of the gate.
+  bool is_cancelled = false;
+  // Whether the worker has come for the first time after the end of its training, and when.
+  bool is_late = false;
+  Clock::time_point began;
 
   void Complete() {
     const Done function = std::exchange(done, nullptr);

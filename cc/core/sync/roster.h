@@ -44,8 +44,7 @@ class Roster {
   };
 
   // Records that a run of a worker is about to begin a step or a wait, so that the worker is no
-  // longer gone. A new name replaces one of the workers that were counted as lost before they were
-  // seen. If there is none and `total` workers are known already, it replaces one that is gone or,
+  // longer gone. If `total` workers are known already, a new name replaces one that is gone or,
   // failing that, the worker between two steps that was seen least recently.
   Coming Come(const std::string& name, const std::string& run, int total) {
     Worker& worker = FindOrAdd(name, run, total);
@@ -91,13 +90,11 @@ class Roster {
   // Records that a worker has begun or ended a step or a wait.
   void See(Worker* worker) noexcept { worker->last_seen = ++num_seen_; }
 
-  // Counts as lost all workers that are not here and have not left, including those of `total`
-  // workers that have never been seen.
-  void LoseAllThatAreAbsent(int total) noexcept {
+  // Counts as lost all workers that are not here and have not left.
+  void LoseAllThatAreAbsent() noexcept {
     for (auto& [name, worker] : workers_) {
       if (!worker.is_here() && worker.absence != State::kLeft) worker.absence = State::kLost;
     }
-    num_unseen_lost_ = NumUnseen(total);
   }
 
   // Removes all workers that are not here.
@@ -105,7 +102,6 @@ class Roster {
     for (auto next = workers_.begin(); next != workers_.end();) {
       next = next->second.is_here() ? std::next(next) : workers_.erase(next);
     }
-    num_unseen_lost_ = 0;
   }
 
   // Removes workers that are gone while more than `total` are known: others have replaced them.
@@ -115,17 +111,19 @@ class Roster {
     }
   }
 
-  // Returns how many of `total` workers are here or may still come. All workers that are here are
-  // counted, even if there are more.
+  // Returns how many workers are here or between two steps, but at most `total` or, if more are
+  // here, those. A worker that has never been seen is not counted: nobody knows whether it exists.
   int NumPresent(int total) const noexcept {
     int num_here = 0;
-    int num_gone = num_unseen_lost_;
+    int num_present = 0;
     for (const auto& [name, worker] : workers_) {
       num_here += worker.is_here() ? 1 : 0;
-      num_gone += worker.is_gone() ? 1 : 0;
+      num_present += worker.is_gone() ? 0 : 1;
     }
-    return std::max(total - num_gone, num_here);
+    return std::max(std::min(num_present, total), num_here);
   }
+
+  bool is_empty() const noexcept { return workers_.empty(); }
 
   // Returns how many of `total` workers have never been seen.
   int NumUnseen(int total) const noexcept { return std::max(0, total - size()); }
@@ -151,11 +149,7 @@ class Roster {
       Worker worker;
       worker.run = run;
       found = workers_.emplace(name, std::move(worker)).first;
-      if (num_unseen_lost_ > 0) {
-        --num_unseen_lost_;
-      } else {
-        ForgetReplacedBy(found->first, total);
-      }
+      ForgetReplacedBy(found->first, total);
     }
     return found->second;
   }
@@ -175,7 +169,6 @@ class Roster {
   }
 
   std::map<std::string, Worker> workers_;
-  int num_unseen_lost_ = 0;  // Number of workers counted as lost before they were seen.
   uint64_t num_seen_ = 0;
 };
 

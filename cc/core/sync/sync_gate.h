@@ -2,6 +2,7 @@
 #ifndef CONDACC_CORE_SYNC_SYNC_GATE_H_
 #define CONDACC_CORE_SYNC_SYNC_GATE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -80,12 +81,14 @@ class WorkerStep {
 //
 // A waiting worker is released to compute another gradient of the same round if there are more free
 // slots than workers that may still bring a gradient. This can happen when a worker leaves or is
-// lost.
+// lost, or if fewer workers have come than there are slots.
 //
-// Workers and chiefs have names, and each process and graph that acts under a name is a separate
-// run. A new run replaces earlier runs of the same name: their slots become free, and they get
+// Workers have names, and each process and graph that acts under a name is a separate run. A new
+// run replaces earlier runs of the same name: their slots become free, and they get
 // FailedPrecondition. So a restarted worker need not wait until the loss of its old host is
 // noticed. For chiefs, Prepare() replaces the earlier one, whose operations then have no effect.
+// The name of a chief is the run of the worker in its process. A chief that has never prepared the
+// gate, because its queue runner was started in a process that is no chief, only waits.
 //
 // Thread-safe. Completions are called without the lock. Methods may throw std::bad_alloc, and then
 // nothing has changed. Once an event has been recorded, nothing throws until all waits that it ends
@@ -94,9 +97,10 @@ class WorkerStep {
 // Example, with one accumulator `sums`, a gate, its chief and one of its workers:
 //
 //   // The chief "c", once:
-//   gate->Prepare("c", sums.global_step(), &round);
-//   sums.Reset(round);
-//   gate->Open("c", round, {/*num_slots=*/2, /*num_workers=*/2});
+//   gate->Prepare({"c", session}, sums.global_step(), /*volunteers=*/false, &prepared);
+//   sums.Reset(prepared.round, /*only_forward=*/true);
+//   gate->Open({"c", session}, prepared.round, {/*num_slots=*/2, /*num_workers=*/2},
+//              /*volunteers=*/false);
 //   // A worker, in each step:
 //   gate->Enter("w0", run, round, &step);
 //   const WorkerStep::Claim claim = step->ClaimSlot();
@@ -105,7 +109,7 @@ class WorkerStep {
 //   gate->Wait(next_round);  // A GateWait::For::kNextRound, which outputs the next round.
 //   // The chief, in each round, after a GateWait::For::kFullRound:
 //   sums.TryServe(take, workspace);  // The take updates the parameters.
-//   gate->Advance("c", round);
+//   gate->Advance({"c", session}, round);
 class SyncGate : public std::enable_shared_from_this<SyncGate> {
  public:
   using Clock = GateWait::Clock;
@@ -137,6 +141,12 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     int64_t num_dropped = 0;  // Number of steps whose gradients were dropped.
   };
 
+  struct Prepared {
+    int64_t round = 0;      // The round to open the gate with.
+    bool is_chief = false;  // The gate is the chief's.
+    bool begins = false;    // The round is a new one.
+  };
+
   // `report` is used as Options::report until the gate is opened.
   SyncGate(std::string name, Clock::duration report, Log log);
 
@@ -146,6 +156,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<WorkerStep>* step);
+  // Tells the gate that there is a worker, so that it is waited for.
+  void Come(const std::string& worker, const std::string& run);
   // Tells the gate that a worker has a new session. Ends the steps and waits of its earlier
   // session.
   void Renew(const std::string& worker, const std::string& run);
@@ -159,10 +171,15 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Begins a wait, which may complete at once. The errors of a worker's wait are
   // - FailedPrecondition if another run has replaced the worker's;
   // - for kNextRound, OutOfRange after Close(), and Cancelled if the chief of the same run has been
-  //   dismissed. kOpening waits for the next opening instead.
+  //   dismissed. kOpening waits for the next opening instead. But if the worker comes for the
+  //   first time after Close(), and was one of Options::num_workers, this wait ends after
+  //   Options::report: the first step of the worker will be told of the end.
   // The errors of a chief's wait are
-  // - OutOfRange after Close() or Dismiss();
-  // - FailedPrecondition if the last Prepare() was not by this chief, or if no worker is left.
+  // - OutOfRange after Close() of a gate that is the chief's, or after Dismiss();
+  // - FailedPrecondition if another chief has replaced this one, or if no worker is left.
+  // Other chiefs that the gate does not belong to wait until they have prepared it. But as long as
+  // the chief that has opened the gate has not waited, the first of them takes its rounds as a
+  // deputy. An observer's wait ends with OutOfRange after Dismiss().
   void Wait(const GateWait::Ptr& wait);
   // Completes a wait with Cancelled, now or as soon as it begins. Does nothing to a wait that has
   // been completed.
@@ -172,28 +189,37 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
 
   // Shuts the gate, so that `chief` can open it, and outputs the round to open it with, which is
   // higher than any round so far and than `above`. From then on, the gate belongs to this chief:
-  // operations of earlier chiefs fail or do nothing. Returns OutOfRange if there is no higher
-  // round.
-  Status Prepare(const std::string& chief, int64_t above, int64_t* round);
-  // Opens the gate. Returns FailedPrecondition unless the last Prepare() was by `chief` and output
-  // `round`.
-  Status Open(const std::string& chief, int64_t round, const Options& options);
+  // operations of earlier chiefs fail or do nothing. If the chief has prepared the gate in this
+  // session already, the round goes on, and nothing changes. A chief that `volunteers` prepares the
+  // gate only if ChiefState::MayVolunteer(); otherwise it gets the current round. It
+  // is not replaced by another chief, but waits beside it. Returns OutOfRange if there is no
+  // higher round.
+  Status Prepare(const Chief& chief, int64_t above, bool volunteers, Prepared* prepared);
+  // Opens the gate, unless it is open since the same Prepare(). Returns FailedPrecondition unless
+  // the gate is the chief's and `round` what Prepare() has output. If the chief `volunteers`, does
+  // nothing instead.
+  Status Open(const Chief& chief, int64_t round, const Options& options, bool volunteers);
   // Begins the next round, after the gradients of `round` have been applied. Does nothing and
-  // returns false if the gate does not belong to the chief or is at another round, or if not all
-  // slots are complete.
-  bool Advance(const std::string& chief, int64_t round);
+  // returns false if the gate does not belong to the chief, which has no deputy in this round, or
+  // is at another round, or if not all slots are complete.
+  bool Advance(const Chief& chief, int64_t round);
   // Releases `count` waits of workers for the next round, now or as soon as they begin, with the
-  // current round as their result. Credits from before the opening have no effect. Returns
+  // current round as their result. As the chief has counted what its workers need, so many workers
+  // are then waited for, even if they have never come, that each has to bring one gradient beside
+  // those of the credits. Credits from before the opening have no effect. Returns
   // FailedPrecondition if the gate belongs to another chief.
-  Status AddCredits(const std::string& chief, int64_t count);
+  Status AddCredits(const Chief& chief, int64_t count);
+  // Tells the gate that so many workers have been started. They are waited for until they come, but
+  // not longer than `patience`. Does nothing unless the gate belongs to the chief.
+  void Expect(const Chief& chief, int count, Clock::duration patience);
   // Ends training: waits complete with OutOfRange until the gate is prepared again. Does nothing
   // and returns FailedPrecondition unless the gate belongs to the chief.
-  Status Close(const std::string& chief);
-  // Ends the waits of `chief`, and with Cancelled, the waits for the next round of the worker of
-  // the same run, so that a process whose chief has failed notices it. Later waits of both end in
-  // the same way until Prepare() is called. Other workers keep waiting. Does nothing unless the
-  // gate belongs to the chief.
-  void Dismiss(const std::string& chief);
+  Status Close(const Chief& chief);
+  // Ends the waits of `chief` and of its observers. If the gate belongs to the chief, also ends,
+  // with Cancelled, the waits for the next round of the worker of the same run, so that a process
+  // whose chief has failed notices it. Later waits of all of them end in the same way until the
+  // chief calls Prepare(). Other workers keep waiting.
+  void Dismiss(const Chief& chief);
 
   // Counts as lost all workers that do not wait, and frees their slots. Does nothing unless a
   // worker waits for the next round and some slot is not complete.
@@ -221,9 +247,17 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   bool has_waiting_workers() const CONDACC_REQUIRES(mu_) {
     return !round_waits_.empty() || !open_waits_.empty();
   }
+  // Returns how many workers are waited for although they have never come.
+  int num_awaited() const CONDACC_REQUIRES(mu_) {
+    return roster_.NumUnseen(std::max(num_needed_, num_expected_));
+  }
+  // Returns how many workers are here or are waited for.
+  int num_coming() const CONDACC_REQUIRES(mu_) {
+    return roster_.NumPresent(options_.num_workers) + num_awaited();
+  }
   // Returns whether no worker is left that could bring a gradient of the round.
   bool lacks_workers() const CONDACC_REQUIRES(mu_) {
-    return is_open() && !is_full() && roster_.NumPresent(options_.num_workers) == 0;
+    return is_open() && !is_full() && !roster_.is_empty() && num_coming() == 0;
   }
   // Returns whether a run has a step at the gate that was not taken over, or waits for the next
   // round.
@@ -243,8 +277,14 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Records that a worker begins a wait. Returns false if another run has replaced the worker's.
   // May throw std::bad_alloc, and then nothing has changed.
   bool NoteWait(const GateWait& wait) CONDACC_REQUIRES(mu_);
-  // Returns an error if the chief may not wait for the round.
-  GateWait::End CheckChief(const std::string& chief) const noexcept CONDACC_REQUIRES(mu_);
+  // Returns whether a chief that the gate does not belong to may take the round as a deputy.
+  bool MayDeputize() const CONDACC_REQUIRES(mu_) {
+    return is_open() && is_full() && !chief_came_ && deputy_round_ != round_;
+  }
+  // Returns whether the chief that the gate belongs to waits.
+  bool HasChiefWait() const noexcept CONDACC_REQUIRES(mu_);
+  // Returns whether the wait of a chief must be released now.
+  bool MustReleaseChief(const GateWait& wait, GateWait::End* end) const CONDACC_REQUIRES(mu_);
   GateWait::List* ListOf(const GateWait& wait) noexcept CONDACC_REQUIRES(mu_);
   // Ends a wait, which is completed when the lock has been released.
   void Release(GateWait* wait, const GateWait::End& end) noexcept CONDACC_REQUIRES(mu_);
@@ -262,6 +302,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void OnTimer();
   // Releases the observers whose GateWait::patience the round has exceeded.
   void ReleaseReports(Clock::time_point now) noexcept CONDACC_REQUIRES(mu_);
+  // Returns whether a worker has come too late for its training.
+  bool IsLate(const GateWait& wait) const CONDACC_REQUIRES(mu_) {
+    return wait.is_late && chief_.is_closed() && options_.report > Clock::duration::zero();
+  }
   // Ends the waits of the chief, because no worker is left.
   void EndAbandonedRound() noexcept CONDACC_REQUIRES(mu_);
   void TakeOverLocked() noexcept CONDACC_REQUIRES(mu_);
@@ -277,9 +321,13 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   ChiefState chief_ CONDACC_GUARDED_BY(mu_);
   bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // The chief has waited since Prepare().
   int64_t round_ CONDACC_GUARDED_BY(mu_) = 0;
+  int64_t deputy_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The last round that a deputy has taken.
   Slots slots_ CONDACC_GUARDED_BY(mu_){1};
   Roster roster_ CONDACC_GUARDED_BY(mu_);
   WorkerStep::List steps_ CONDACC_GUARDED_BY(mu_);  // The steps that have not ended.
+  int num_needed_ CONDACC_GUARDED_BY(mu_) = 0;      // Workers that the first round needs.
+  int num_expected_ CONDACC_GUARDED_BY(mu_) = 0;  // Workers that are to come, until the time below.
+  Clock::time_point expected_until_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
   int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The round of the last AddCredits().
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;

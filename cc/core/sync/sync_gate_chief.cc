@@ -8,22 +8,26 @@
 
 namespace condacc {
 
-Status SyncGate::Prepare(const std::string& chief, int64_t above, int64_t* round) {
-  std::string name = chief;
+Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Prepared* prepared) {
+  Chief owner = chief;
   {
     CompletingLock lock(&mu_, &ended_);
+    const bool goes_on = chief_.GoesOn(chief.view(), volunteers) && (is_open() || above <= round_);
+    if (goes_on || (volunteers && !chief_.MayVolunteer(chief.view()))) {
+      *prepared = {round_, /*is_chief=*/goes_on, /*begins=*/false};
+      return Status();
+    }
     const int64_t before = std::max(round_, above);
     if (before < std::numeric_limits<int64_t>::max()) {
-      if (chief_.is_closed()) {
+      const bool was_closed = chief_.is_closed();
+      chief_.Prepare(std::move(owner), volunteers);
+      if (was_closed) {
         for (WorkerStep* const step : steps_) Uncount(step);
         roster_.ForgetAllThatAreAbsent();
       }
-      chief_.Prepare(std::move(name));
-      chief_came_ = false;
+      chief_came_ = HasChiefWait();
       BeginRound(before + 1);
-      *round = round_;
-      // A chief waits only after it has opened the gate, so these are waits of earlier sessions.
-      while (!full_waits_.empty()) Release(full_waits_.front(), kReplacedChief);
+      *prepared = {round_, /*is_chief=*/true, /*begins=*/true};
       ReleaseWaits();
       return Status();
     }
@@ -32,7 +36,14 @@ Status SyncGate::Prepare(const std::string& chief, int64_t above, int64_t* round
                                              std::to_string(std::numeric_limits<int64_t>::max()));
 }
 
-Status SyncGate::Open(const std::string& chief, int64_t round, const Options& options) {
+bool SyncGate::HasChiefWait() const noexcept {
+  for (const GateWait* const wait : full_waits_) {
+    if (chief_.Is({wait->run, wait->session})) return true;
+  }
+  return false;
+}
+
+Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options, bool volunteers) {
   if (options.num_slots < 1 || options.num_workers < 1) {
     return Status(StatusCode::kInvalidArgument, "Gate '" + name_ +
                                                     "' expects at least 1 slot and 1 worker, got " +
@@ -42,35 +53,42 @@ Status SyncGate::Open(const std::string& chief, int64_t round, const Options& op
   Slots slots(options.num_slots);
   {
     CompletingLock lock(&mu_, &ended_);
-    if (chief_.IsPreparing(chief) && round == round_) {
+    if (chief_.IsPreparing(chief.view()) && round == round_) {
       std::swap(slots_, slots);
       options_ = options;
       chief_.Open();
-      credits_ = 0;
+      credits_ = num_needed_ = num_expected_ = 0;
       BeginRound(round_);
       ReleaseWaits();
       return Status();
     }
+    const bool is_open_already =
+        is_open() && chief_.GoesOn(chief.view(), volunteers) && round <= round_;
+    if (is_open_already || volunteers) return Status();
   }
   return NotThisChief("open");
 }
 
-bool SyncGate::Advance(const std::string& chief, int64_t round) {
+bool SyncGate::Advance(const Chief& chief, int64_t round) {
   CompletingLock lock(&mu_, &ended_);
   const bool is_last = round_ == std::numeric_limits<int64_t>::max();
-  if (!chief_.Is(chief) || !is_open() || round != round_ || !is_full() || is_last) return false;
+  const bool is_deputy = round == deputy_round_ && !chief_.WasReplaced(chief.view());
+  if (!chief_.Is(chief.view()) && !is_deputy) return false;
+  if (!is_open() || round != round_ || !is_full() || is_last) return false;
   BeginRound(round_ + 1);
   ReleaseWaits();
   return true;
 }
 
-Status SyncGate::AddCredits(const std::string& chief, int64_t count) {
+Status SyncGate::AddCredits(const Chief& chief, int64_t count) {
   {
     CompletingLock lock(&mu_, &ended_);
-    if (!chief_.has_been_prepared() || chief_.Is(chief)) {
+    if (!chief_.has_been_prepared() || chief_.Is(chief.view())) {
       const int64_t room = std::numeric_limits<int64_t>::max() - credits_;
       credits_ += std::min(std::max<int64_t>(count, 0), room);
       credit_round_ = round_;
+      const int64_t num_missing = options_.num_slots - std::max<int64_t>(count, 0);
+      num_needed_ = static_cast<int>(std::clamp<int64_t>(num_missing, 0, options_.num_workers));
       ReleaseWaits();
       return Status();
     }
@@ -78,10 +96,18 @@ Status SyncGate::AddCredits(const std::string& chief, int64_t count) {
   return NotThisChief("add credits to");
 }
 
-Status SyncGate::Close(const std::string& chief) {
+void SyncGate::Expect(const Chief& chief, int count, Clock::duration patience) {
+  CompletingLock lock(&mu_, &ended_);
+  if (!chief_.Is(chief.view())) return;
+  num_expected_ = std::min(count, options_.num_workers);
+  expected_until_ = Clock::now() + patience;
+  ReleaseWaits();
+}
+
+Status SyncGate::Close(const Chief& chief) {
   {
     CompletingLock lock(&mu_, &ended_);
-    if (chief_.Is(chief)) {
+    if (chief_.Is(chief.view())) {
       chief_.Close();
       ReleaseWaits();
       return Status();
@@ -90,10 +116,9 @@ Status SyncGate::Close(const std::string& chief) {
   return NotThisChief("close");
 }
 
-void SyncGate::Dismiss(const std::string& chief) {
+void SyncGate::Dismiss(const Chief& chief) {
   CompletingLock lock(&mu_, &ended_);
-  if (!chief_.Is(chief)) return;
-  chief_.Dismiss();
+  chief_.Dismiss(chief);
   ReleaseWaits();
 }
 

@@ -40,11 +40,15 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
   Clock::time_point deadline = Clock::time_point::max();
   const bool takes_over = options_.takeover > Clock::duration::zero() && is_open() && !is_full();
   if (takes_over && !round_waits_.empty()) deadline = last_progress_ + options_.takeover;
+  if (roster_.NumUnseen(num_expected_) > 0) deadline = std::min(deadline, expected_until_);
   if (options_.report > Clock::duration::zero()) {
     if (!logged_ && has_waiting_workers()) {
       deadline = std::min(deadline, round_began_ + options_.report);
     }
     if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
+  }
+  for (const GateWait* const wait : open_waits_) {
+    if (IsLate(*wait)) deadline = std::min(deadline, wait->began + options_.report);
   }
   for (const GateWait* const wait : report_waits_) {
     if (wait->after == round_) continue;
@@ -66,7 +70,14 @@ void SyncGate::OnTimer() {
     if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
       TakeOverLocked();
     }
+    if (num_expected_ > 0 && now >= expected_until_) {
+      num_expected_ = 0;
+      ReleaseWaits();
+    }
     if (has_waiting_workers()) ReleaseReports(now);
+    for (GateWait* const wait : open_waits_) {
+      if (IsLate(*wait) && now >= wait->began + options_.report) Release(wait, GateWait::End());
+    }
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
                          now >= round_began_ + options_.report;
     if (is_late && has_waiting_workers()) {
@@ -104,7 +115,8 @@ void SyncGate::EndAbandonedRound() noexcept {
 void SyncGate::TakeOverLocked() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
   for (WorkerStep* const step : steps_) Uncount(step);
-  roster_.LoseAllThatAreAbsent(options_.num_workers);
+  roster_.LoseAllThatAreAbsent();
+  num_needed_ = num_expected_ = 0;
   slots_.FreeHeld();
   ++num_takeovers_;
   last_progress_ = Clock::now();
@@ -155,7 +167,8 @@ std::string SyncGate::DescribeLocked() const {
   const int num_unseen = roster_.NumUnseen(options_.num_workers);
   if (num_unseen > 0) {
     text += "; never seen: " + std::to_string(num_unseen) + " of " +
-            std::to_string(options_.num_workers) + " workers";
+            std::to_string(options_.num_workers) + " workers, of which " +
+            std::to_string(num_awaited()) + " are waited for";
   }
   return text;
 }

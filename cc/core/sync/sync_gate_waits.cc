@@ -10,6 +10,7 @@ namespace {
 constexpr GateWait::End kEvent{};
 constexpr GateWait::End kCancelled{StatusCode::kCancelled, "the wait was cancelled"};
 constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has ended"};
+constexpr GateWait::End kDismissed{StatusCode::kOutOfRange, "the session ends"};
 constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
                                     "the chief of this worker's process has ended"};
 
@@ -17,8 +18,7 @@ constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
 
 const GateWait::End SyncGate::kReplacedChief{
     StatusCode::kFailedPrecondition,
-    "the gate was not opened by this chief: run chief_init_op before; if it was run, another chief "
-    "has opened the gate since, and this one has to end"};
+    "another chief has opened the gate since this one did, and this one has to end"};
 
 const GateWait::End SyncGate::kReplacedWorker{
     StatusCode::kFailedPrecondition,
@@ -26,14 +26,18 @@ const GateWait::End SyncGate::kReplacedWorker{
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
   CompletingLock lock(&mu_, &ended_);
+  wait->is_late = wait->what == GateWait::For::kOpening && chief_.is_closed() &&
+                  !roster_.Knows(wait->who) && roster_.NumUnseen(options_.num_workers) > 0;
+  wait->began = Clock::now();
   const bool is_replaced = wait->is_of_worker() && !NoteWait(*wait);
   ListOf(*wait)->PushBack(wait);
   if (is_replaced) {
     Release(wait.get(), kReplacedWorker);
   } else if (wait->is_cancelled) {
     Release(wait.get(), kCancelled);
-  } else if (wait->what == GateWait::For::kFullRound && chief_.Is(wait->run)) {
+  } else if (wait->what == GateWait::For::kFullRound && chief_.Is({wait->run, wait->session})) {
     chief_came_ = true;
+    chief_.SetGone(false);
   }
   ReleaseWaits();
 }
@@ -42,6 +46,8 @@ void SyncGate::Cancel(const GateWait::Ptr& wait) {
   CompletingLock lock(&mu_, &ended_);
   wait->is_cancelled = true;
   if (!wait->is_waiting()) return;
+  const bool is_of_chief = wait->what == GateWait::For::kFullRound;
+  if (is_of_chief && chief_.Is({wait->run, wait->session})) chief_.SetGone(true);
   Release(wait.get(), kCancelled);
   ReleaseWaits();
 }
@@ -64,9 +70,16 @@ bool SyncGate::NoteWait(const GateWait& wait) {
   return true;
 }
 
-GateWait::End SyncGate::CheckChief(const std::string& chief) const noexcept {
-  if (!chief_.Is(chief)) return kReplacedChief;
-  return chief_.is_dismissed() || chief_.is_closed() ? kTrainingEnded : kEvent;
+bool SyncGate::MustReleaseChief(const GateWait& wait, GateWait::End* end) const {
+  const ChiefView chief{wait.run, wait.session};
+  if (chief_.Is(chief)) {
+    if (chief_.is_dismissed() || chief_.is_closed()) *end = kTrainingEnded;
+    const bool is_ready = is_open() && is_full() && deputy_round_ != round_;
+    return end->code != StatusCode::kOk || is_ready;
+  }
+  if (chief_.WasDismissed(chief)) *end = kDismissed;
+  if (chief_.WasReplaced(chief)) *end = kReplacedChief;
+  return end->code != StatusCode::kOk || MayDeputize();
 }
 
 GateWait::List* SyncGate::ListOf(const GateWait& wait) noexcept {
@@ -106,7 +119,7 @@ bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexc
         *end = kTrainingEnded;
         return true;
       }
-      if (chief_.is_dismissed() && chief_.Is(wait.run)) {
+      if (chief_.is_dismissed() && chief_.IsNamed(wait.run)) {
         *end = kChiefEnded;
         return true;
       }
@@ -114,10 +127,10 @@ bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexc
     case GateWait::For::kOpening:
       return is_open();
     case GateWait::For::kFullRound:
-      *end = CheckChief(wait.run);
-      return end->code != StatusCode::kOk || (is_open() && is_full());
+      return MustReleaseChief(wait, end);
     case GateWait::For::kReport:
-      break;
+      *end = kDismissed;
+      return chief_.WasDismissed({wait.run, wait.session});
   }
   return false;
 }
@@ -136,17 +149,18 @@ void SyncGate::SpendCredits() noexcept {
 void SyncGate::ReleaseWaits() noexcept {
   roster_.ForgetReplaced(options_.num_workers);
   SpendCredits();
-  for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_}) {
+  for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
     for (GateWait* const wait : *list) {
       GateWait::End end;
-      if (MustRelease(*wait, &end)) Release(wait, end);
+      if (!MustRelease(*wait, &end)) continue;
+      const bool is_served = wait->what == GateWait::For::kFullRound && end.code == StatusCode::kOk;
+      if (is_served && !chief_.Is({wait->run, wait->session})) deputy_round_ = round_;
+      Release(wait, end);
     }
   }
   while (is_open() && !round_waits_.empty()) {
     const int num_waiting = static_cast<int>(round_waits_.size());
-    const int num_coming =
-        roster_.NumPresent(options_.num_workers) - num_waiting - slots_.num_held();
-    if (slots_.num_free() <= num_coming) break;
+    if (slots_.num_free() <= num_coming() - num_waiting - slots_.num_held()) break;
     Release(round_waits_.front(), kEvent);
   }
   if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();

@@ -1,9 +1,11 @@
 // Kernels with which a chief opens the gate of synchronous training and takes its rounds, apart
 // from the one that waits.
+#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "cc/core/sync/chief_state.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/tf_conversions.h"
@@ -15,6 +17,7 @@ namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 
@@ -46,49 +49,120 @@ struct OpenAttributes : ChiefAttributes {
   }
 };
 
-// Inputs: gate, at_least. Output: round.
+// Outputs a number that no other session of the gate's process has. TensorFlow keeps the kernel of
+// a stateful op as long as its session, and makes another one for each session.
+class SessionOp : public OpKernel {
+ public:
+  explicit SessionOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    static std::atomic<int64_t> num_sessions{0};
+    session_ = ++num_sessions;
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    int64_t* session = nullptr;
+    OP_REQUIRES_OK(ctx, AllocateScalar(ctx, 0, &session));
+    *session = session_;
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  int64_t session_ = 0;
+};
+
+// Reads input 1, the session of a chief.
+absl::Status ReadChief(OpKernelContext* ctx, const ChiefAttributes& attributes, Chief* chief) {
+  chief->name = attributes.chief;
+  return ReadScalar(ctx, 1, "session", &chief->session);
+}
+
+// Inputs: gate, session, at_least, volunteers. Outputs: round, is_chief.
 absl::Status Prepare(SyncGate& gate, const PrepareAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
   int64_t at_least = 0;
+  bool volunteers = false;
   int64_t* round = nullptr;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "at_least", &at_least));
+  bool* is_chief = nullptr;
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "at_least", &at_least));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "volunteers", &volunteers));
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &round));
-  TF_RETURN_IF_ERROR(ToAbsl(gate.Prepare(attributes.chief, at_least, round)));
-  if (!attributes.worker.empty()) gate.Renew(attributes.worker, attributes.chief);
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 1, &is_chief));
+  SyncGate::Prepared prepared;
+  TF_RETURN_IF_ERROR(ToAbsl(gate.Prepare(chief, at_least, volunteers, &prepared)));
+  *round = prepared.round;
+  *is_chief = prepared.is_chief;
+  if (attributes.worker.empty()) return absl::OkStatus();
+  if (prepared.begins) {
+    gate.Renew(attributes.worker, chief.name);
+  } else {
+    gate.Come(attributes.worker, chief.name);
+  }
   return absl::OkStatus();
 }
 
-// Inputs: gate, round.
+// Inputs: gate, session, round, volunteers.
 absl::Status Open(SyncGate& gate, const OpenAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
   int64_t round = 0;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "round", &round));
-  return ToAbsl(gate.Open(attributes.chief, round, attributes.options));
+  bool volunteers = false;
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "round", &round));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "volunteers", &volunteers));
+  return ToAbsl(gate.Open(chief, round, attributes.options, volunteers));
 }
 
-// Inputs: gate, round. Output: advanced.
+// Inputs: gate, session, round. Output: advanced.
 absl::Status Advance(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
   int64_t round = 0;
   bool* advanced = nullptr;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "round", &round));
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "round", &round));
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &advanced));
-  *advanced = gate.Advance(attributes.chief, round);
+  *advanced = gate.Advance(chief, round);
   return absl::OkStatus();
 }
 
-// Inputs: gate, count.
+// Inputs: gate, session, count.
 absl::Status AddCredits(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
   int64_t count = 0;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "count", &count));
-  return ToAbsl(gate.AddCredits(attributes.chief, count));
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "count", &count));
+  return ToAbsl(gate.AddCredits(chief, count));
 }
 
-// Input: gate.
-absl::Status Close(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext*) {
-  return ToAbsl(gate.Close(attributes.chief));
+struct ExpectAttributes : ChiefAttributes {
+  int num_workers = 0;
+  SyncGate::Clock::duration patience{};
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("num_workers", &num_workers));
+    TF_RETURN_IF_ERROR(ReadGateDuration(ctx, "patience_secs", &patience));
+    return ChiefAttributes::Read(ctx);
+  }
+};
+
+// Inputs: gate, session.
+absl::Status Expect(SyncGate& gate, const ExpectAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  gate.Expect(chief, attributes.num_workers, attributes.patience);
+  return absl::OkStatus();
 }
 
-// Input: gate.
-absl::Status Dismiss(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext*) {
-  gate.Dismiss(attributes.chief);
+// Inputs: gate, session.
+absl::Status Close(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  return ToAbsl(gate.Close(chief));
+}
+
+// Inputs: gate, session.
+absl::Status Dismiss(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+  Chief chief;
+  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
+  gate.Dismiss(chief);
   return absl::OkStatus();
 }
 
@@ -96,13 +170,16 @@ using PrepareOp = OnSyncGateOp<PrepareAttributes, Prepare>;
 using OpenOp = OnSyncGateOp<OpenAttributes, Open>;
 using AdvanceOp = OnSyncGateOp<ChiefAttributes, Advance>;
 using AddCreditsOp = OnSyncGateOp<ChiefAttributes, AddCredits>;
+using ExpectOp = OnSyncGateOp<ExpectAttributes, Expect>;
 using CloseOp = OnSyncGateOp<ChiefAttributes, Close>;
 using DismissOp = OnSyncGateOp<ChiefAttributes, Dismiss>;
 
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateSession").Device(DEVICE_CPU), SessionOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePrepare").Device(DEVICE_CPU), PrepareOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateOpen").Device(DEVICE_CPU), OpenOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAdvance").Device(DEVICE_CPU), AdvanceOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAddCredits").Device(DEVICE_CPU), AddCreditsOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateExpect").Device(DEVICE_CPU), ExpectOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClose").Device(DEVICE_CPU), CloseOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateDismiss").Device(DEVICE_CPU), DismissOp);
 

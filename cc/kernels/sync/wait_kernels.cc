@@ -70,7 +70,7 @@ class AwaitOpenOp : public SyncGateWaitOp {
   std::string run_;
 };
 
-// Input: gate. Output: round.
+// Inputs: gate, session. Output: round.
 class AwaitFullOp : public SyncGateWaitOp {
  public:
   explicit AwaitFullOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
@@ -81,6 +81,7 @@ class AwaitFullOp : public SyncGateWaitOp {
   absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
     args->gate = gate->gate();
     args->what = GateWait::For::kFullRound;
     args->run = chief_;
@@ -90,10 +91,11 @@ class AwaitFullOp : public SyncGateWaitOp {
   std::string chief_;
 };
 
-// Inputs: gate, seen. Outputs: round, report.
+// Inputs: gate, session, seen. Outputs: round, report.
 class ReportOp : public SyncGateWaitOp {
  public:
   explicit ReportOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("run", &run_));
     OP_REQUIRES_OK(ctx, ReadGateDuration(ctx, "report_secs", &patience_));
   }
 
@@ -101,13 +103,16 @@ class ReportOp : public SyncGateWaitOp {
   absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
     TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "seen", &args->after));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "seen", &args->after));
     args->gate = gate->gate();
+    args->run = run_;
     args->what = GateWait::For::kReport;
     args->patience = patience_;
     return absl::OkStatus();
   }
 
+  std::string run_;
   SyncGate::Clock::duration patience_{};
 };
 

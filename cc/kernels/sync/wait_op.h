@@ -25,6 +25,7 @@ struct WaitArgs {
   GateWait::For what = GateWait::For::kNextRound;
   std::string who;
   std::string run;
+  int64_t session = 0;
   int64_t after = 0;
   GateWait::Clock::duration patience{};
   // The step that ends when the wait begins, if there is one, and whether any of its gradients was
@@ -90,6 +91,7 @@ class SyncGateWaitOp : public AsyncKernel<WaitExecution> {
     const auto wait = std::make_shared<GateWait>(
         args.what, args.who, args.run, args.after,
         [output, gate = args.gate](const GateWait& ended) { output->Complete(*gate, ended); });
+    wait->session = args.session;
     wait->patience = args.patience;
     const auto cancel = [gate = args.gate, wait] { gate->Cancel(wait); };
     if (!output->OnCancel(cancel)) cancel();

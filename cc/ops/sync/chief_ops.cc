@@ -5,24 +5,39 @@
 namespace condacc {
 namespace {
 
+REGISTER_OP("Condacc>SyncGateSession")
+    .Output("session: int64")
+    .SetIsStateful()
+    .SetShapeFn(ScalarsShape)
+    .Doc(R"(
+Outputs a number that identifies the session in which the op runs, on its device.
+
+session: The same number in all runs of one session, and another one in every other session:
+  [] int64.
+)");
+
 REGISTER_OP("Condacc>SyncGateAwaitFull")
     .Input("gate: resource")
+    .Input("session: int64")
     .Output("round: int64")
     .Attr("chief: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Waits until all slots of the round are complete.
+Waits until all slots of the round are complete. A chief that has never prepared the gate waits until
+it has.
 
+session: What Condacc>SyncGateSession outputs: [] int64.
 round: The current round: [] int64.
-chief: The name of the chief that has opened the gate.
+chief: The name of the chief.
 
-FailedPrecondition if another chief has begun to open the gate, or none has, or if all workers are
+FailedPrecondition if another chief has prepared the gate since this one did, or if all workers are
 lost or have left; OutOfRange if training has ended or the chief was dismissed.
 )");
 
 REGISTER_OP("Condacc>SyncGateAdvance")
     .Input("gate: resource")
+    .Input("session: int64")
     .Input("round: int64")
     .Output("advanced: bool")
     .Attr("chief: string")
@@ -31,6 +46,7 @@ REGISTER_OP("Condacc>SyncGateAdvance")
     .Doc(R"(
 Begins the next round, if the gate belongs to the chief and is at a round whose slots are complete.
 
+session: What Condacc>SyncGateSession outputs: [] int64.
 round: The round that has been applied: [] int64.
 advanced: Whether the next round was begun: [] bool. If not, nothing has changed.
 chief: The name of the chief.
@@ -38,28 +54,38 @@ chief: The name of the chief.
 
 REGISTER_OP("Condacc>SyncGatePrepare")
     .Input("gate: resource")
+    .Input("session: int64")
     .Input("at_least: int64")
+    .Input("volunteers: bool")
     .Output("round: int64")
+    .Output("is_chief: bool")
     .Attr("chief: string")
     .Attr("worker: string = ''")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Shuts the gate, so that a chief can reset all accumulators and open it with a new round.
+Shuts the gate, so that a chief can reset all accumulators and open it with a new round. If the chief
+has prepared or opened the gate in the same session already, nothing changes.
 
+session: What Condacc>SyncGateSession outputs: [] int64.
 at_least: A round that has been used already: [] int64.
+volunteers: If true, nothing changes if another chief has opened the gate, either: [] bool.
 round: The round to open the gate with: [] int64. It is higher than at_least and than any round of
-  the gate so far.
-chief: The name of the chief. Others cannot open the gate now, or take rounds.
-worker: The name of the worker of the same graph, if there is one. What an earlier session or
-  process of it has left at the gate is ended.
+  the gate so far. If nothing changes, the current round.
+is_chief: Whether the gate belongs to the chief: [] bool.
+chief: The name of the chief. If the gate belongs to it, others cannot open the gate now, or take
+  rounds.
+worker: The name of the worker of the same graph, if there is one, which is waited for from now on.
+  If the gate is shut, what an earlier session of it has left at the gate is ended.
 
 OutOfRange if there is no higher round.
 )");
 
 REGISTER_OP("Condacc>SyncGateOpen")
     .Input("gate: resource")
+    .Input("session: int64")
     .Input("round: int64")
+    .Input("volunteers: bool")
     .Attr("chief: string")
     .Attr("num_slots: int >= 1")
     .Attr("num_workers: int >= 1")
@@ -69,9 +95,12 @@ REGISTER_OP("Condacc>SyncGateOpen")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Opens the gate. Before that, all accumulators must have been reset to `round`.
+Opens the gate, unless it is open already. Before that, all accumulators must have been reset to
+`round`.
 
+session: What Condacc>SyncGateSession outputs: [] int64.
 round: What Condacc>SyncGatePrepare returned: [] int64.
+volunteers: The input of Condacc>SyncGatePrepare: [] bool.
 num_slots: Number of gradients that a round averages.
 num_workers: Number of workers.
 takeover_secs: If no slot is claimed or completed for this long, slots of workers that do not wait
@@ -80,27 +109,51 @@ report_secs: If a round lasts longer and a worker waits, a warning is logged. 0:
 wait_for_lost: If false, and all workers have been lost or have left for `report_secs`, the chief's
   wait fails. If true, it waits until a worker is back.
 
-FailedPrecondition if another chief has prepared the gate since.
+FailedPrecondition if another chief has prepared the gate since. Nothing happens instead if
+`volunteers` is true.
 )");
 
 REGISTER_OP("Condacc>SyncGateAddCredits")
     .Input("gate: resource")
+    .Input("session: int64")
     .Input("count: int64")
     .Attr("chief: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
 Lets workers go on without waiting: this many of the next executions of Condacc>SyncGateFinish
-output the round at which the credits were added. Credits from before the opening have no effect.
+output the round at which the credits were added. If fewer credits are added than there are slots,
+as many workers as slots are left are waited for even before they come, up to `num_workers`. Credits
+from before the opening have no effect.
 
+session: What Condacc>SyncGateSession outputs: [] int64.
 count: Number of credits: [] int64.
 chief: The name of the chief.
 
 FailedPrecondition if the gate belongs to another chief.
 )");
 
+REGISTER_OP("Condacc>SyncGateExpect")
+    .Input("gate: resource")
+    .Input("session: int64")
+    .Attr("chief: string")
+    .Attr("num_workers: int >= 0")
+    .Attr("patience_secs: float")
+    .SetIsStateful()
+    .SetShapeFn(ScalarsShape)
+    .Doc(R"(
+Tells the gate that workers have been started: it waits for them, although they have not come yet,
+for some time. Nothing happens if the gate does not belong to the chief.
+
+session: What Condacc>SyncGateSession outputs: [] int64.
+chief: The name of the chief.
+num_workers: Number of workers.
+patience_secs: How long to wait for them, in seconds.
+)");
+
 REGISTER_OP("Condacc>SyncGateClose")
     .Input("gate: resource")
+    .Input("session: int64")
     .Attr("chief: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
@@ -108,6 +161,7 @@ REGISTER_OP("Condacc>SyncGateClose")
 Tells the gate that training has ended. Workers and chiefs that wait get OutOfRange, until the gate
 is prepared again.
 
+session: What Condacc>SyncGateSession outputs: [] int64.
 chief: The name of the chief.
 
 FailedPrecondition, and nothing is done, if the gate does not belong to the chief.
@@ -115,14 +169,17 @@ FailedPrecondition, and nothing is done, if the gate does not belong to the chie
 
 REGISTER_OP("Condacc>SyncGateDismiss")
     .Input("gate: resource")
+    .Input("session: int64")
     .Attr("chief: string")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Ends the waits of a chief with OutOfRange, and those of the worker of the same run with Cancelled,
-until the gate is prepared again. Other workers wait on.
+Ends the waits of a chief and of its Condacc>SyncGateReport with OutOfRange, until it prepares the
+gate again. If the gate belongs to the chief, also ends those of the worker of the same run with
+Cancelled. Other workers wait on.
 
-chief: The name of the chief. Nothing happens if the gate does not belong to it.
+session: What Condacc>SyncGateSession outputs: [] int64.
+chief: The name of the chief.
 )");
 
 }  // namespace

@@ -140,7 +140,8 @@ REGISTER_OP("Condacc>SyncGateAwaitOpen")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Waits until the gate is open.
+Waits until the gate is open. A worker that comes for the first time when training has ended waits for
+the next opening for `report_secs`; then its first step ends with OutOfRange.
 
 round: The current round: [] int64.
 worker: The name of the worker.
@@ -151,19 +152,25 @@ FailedPrecondition if another run has replaced this one.
 
 REGISTER_OP("Condacc>SyncGateReport")
     .Input("gate: resource")
+    .Input("session: int64")
     .Input("seen: int64")
     .Output("round: int64")
     .Output("report: string")
+    .Attr("run: string = ''")
     .Attr("report_secs: float")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
 Waits until a round has lasted for `report_secs` while a worker waits.
 
+session: What Condacc>SyncGateSession outputs: [] int64.
 seen: A round that is not to be reported again: [] int64.
 round: The round that has lasted for so long: [] int64.
 report: What the gate knows of each worker: [] string.
+run: Identifies the process and graph of the worker.
 report_secs: The time in seconds.
+
+OutOfRange after Condacc>SyncGateDismiss of the same run and session.
 )");
 
 REGISTER_OP("Condacc>SyncGateState")

@@ -17,6 +17,9 @@ namespace condacc::explorer {
 struct Actor {
   std::string name;
   std::string run;
+  int64_t session = 0;
+
+  Chief chief() const { return {run, session}; }
 };
 
 // Returns null if the step is refused because another run has replaced the worker's.
@@ -31,29 +34,32 @@ inline void EndStep(WorkerStep& step, bool any_added) { step.Done(any_added); }
 
 inline GateWait::Ptr NewWait(GateWait::For what, const Actor& who, int64_t after,
                              GateWait::Done done) {
-  return std::make_shared<GateWait>(what, who.name, who.run, after, std::move(done));
+  auto wait = std::make_shared<GateWait>(what, who.name, who.run, after, std::move(done));
+  wait->session = who.session;
+  return wait;
 }
 inline StatusCode CodeOf(const GateWait& wait) { return wait.end.code; }
 
 // The operations of a chief. They return whether they were accepted.
-inline bool Prepare(SyncGate& gate, const Actor& chief, int64_t at_least, int64_t* round) {
-  return gate.Prepare(chief.run, at_least, round).ok();
+inline bool Prepare(SyncGate& gate, const Actor& chief, int64_t at_least, bool volunteers,
+                    SyncGate::Prepared* prepared) {
+  return gate.Prepare(chief.chief(), at_least, volunteers, prepared).ok();
 }
 inline void ResetForRound(Accumulator& accumulator, int64_t round) {
   accumulator.Reset(round, /*only_forward=*/true);
 }
 inline bool Open(SyncGate& gate, const Actor& chief, int64_t round,
-                 const SyncGate::Options& options) {
-  return gate.Open(chief.run, round, options).ok();
+                 const SyncGate::Options& options, bool volunteers) {
+  return gate.Open(chief.chief(), round, options, volunteers).ok();
 }
 inline bool AddCredits(SyncGate& gate, const Actor& chief, int64_t count) {
-  return gate.AddCredits(chief.run, count).ok();
+  return gate.AddCredits(chief.chief(), count).ok();
 }
 inline bool Advance(SyncGate& gate, const Actor& chief, int64_t round) {
-  return gate.Advance(chief.run, round);
+  return gate.Advance(chief.chief(), round);
 }
-inline bool Close(SyncGate& gate, const Actor& chief) { return gate.Close(chief.run).ok(); }
-inline void Dismiss(SyncGate& gate, const Actor& chief) { gate.Dismiss(chief.run); }
+inline bool Close(SyncGate& gate, const Actor& chief) { return gate.Close(chief.chief()).ok(); }
+inline void Dismiss(SyncGate& gate, const Actor& chief) { gate.Dismiss(chief.chief()); }
 
 }  // namespace condacc::explorer
 

@@ -18,6 +18,7 @@ std::string RunOf(int process) { return "process " + std::to_string(process); }
 
 Training::Training()
     : num_workers_(1 + Draw(4)),
+      total_(Chance(50) ? num_workers_ : 1 + Draw(6)),
       num_slots_(1 + Draw(5)),
       num_rounds_(2 + Draw(4)),
       has_faults_(Chance(75)),
@@ -25,6 +26,8 @@ Training::Training()
       replaces_chief_(Chance(40)),
       workers_leave_(Chance(33)),
       gives_credits_(Chance(20)),
+      has_volunteer_(Chance(33)),
+      prepares_twice_(Chance(33)),
       waits_for_lost_(Chance(75)) {
   RefuseMemory(0);
   TimerQueue::Global().Restart(/*refuse_percent=*/0);
@@ -63,6 +66,15 @@ bool Training::Run() {
         --num_chiefs_left_;
         NoteEnd();
       }
+    });
+  }
+  if (has_volunteer_) {
+    // In the process of a worker that is no chief, if there is one.
+    Chief volunteer{{"volunteer", RunOf(std::max(num_workers_ - 1, 2))}, /*volunteers=*/true};
+    Spawn("volunteer", [this, volunteer] { Volunteer(volunteer); });
+    Spawn("end of volunteer", [this, volunteer] {
+      AwaitEnd();
+      Dismiss(*gate_, volunteer.actor);
     });
   }
   TimerQueue& timers = TimerQueue::Global();

@@ -40,6 +40,8 @@ class Training {
   // A process that acts for a chief.
   struct Chief {
     Actor actor;
+    bool volunteers = false;        // It is a queue runner in a process that may not be the chief.
+    bool is_deputy = false;         // It takes `round` in place of the chief.
     int64_t round = 0;              // The round that its last Prepare() has output.
     int num_earlier_prepares = -1;  // Calls of Prepare() that had ended when its last one began.
     int num_calls = 0;
@@ -73,7 +75,17 @@ class Training {
 
   // The chiefs (training_chiefs.cc).
   void Lead(Chief chief);
+  // Leads if nobody else does. Otherwise waits until training is over.
+  void Volunteer(Chief chief);
+  // Returns whether the gate is the chief's.
   bool PrepareAndOpen(Chief* chief);
+  // Prepares and opens the gate once more in the same session, beside the chief itself.
+  void SpawnSecondPreparation(const Chief& chief);
+  void OpenAgain(Chief* chief);
+  // Returns when no second preparation is under way: after the end of a chief, it would begin anew.
+  void AwaitSecondPreparations();
+  SyncGate::Prepared CallPrepare(Chief* chief);
+  SyncGate::Options DrawOptions() const;
   void ResetAccumulators(Chief* chief);
   // Leads until the chief fails or is replaced, or training has ended.
   void LeadRounds(Chief* chief);
@@ -89,10 +101,12 @@ class Training {
   bool EndCall(const Chief& chief, bool is_accepted);
   bool IsReplaced(const Chief& chief) const { return chief.round < prepared_round_; }
   bool MayBeReplaced(const Chief& chief) const {
+    if (chief.is_deputy) return IsReplaced(chief) || num_prepares_ > num_prepares_ended_;
     return num_prepares_ - 1 > chief.num_earlier_prepares;
   }
 
   const int num_workers_;
+  const int total_;  // The number of workers that chiefs tell the gate.
   const int num_slots_;
   const int num_rounds_;
   const bool has_faults_;
@@ -100,6 +114,8 @@ class Training {
   const bool replaces_chief_;
   const bool workers_leave_;
   const bool gives_credits_;
+  const bool has_volunteer_;
+  const bool prepares_twice_;  // A chief prepares the gate twice in one session.
   const bool waits_for_lost_;  // The chief waits for workers that are lost.
 
   HoldBudget budget_{size_t{1} << 30};
@@ -111,7 +127,8 @@ class Training {
   int num_workers_left_ = 0;  // Workers that have not ended for good.
   int num_at_opening_ = 0;    // Workers that wait for an opening.
   int num_chiefs_left_ = 0;
-  int num_prepares_ = 0;  // Calls of Prepare() that have begun.
+  int num_second_preparations_ = 0;  // Those that are under way.
+  int num_prepares_ = 0;             // Calls of Prepare() that have begun.
   int num_prepares_ended_ = 0;
   int64_t prepared_round_ = 0;  // The highest round that Prepare() has output.
   int num_closes_ = 0;          // Calls of Close() by a chief that was not known to be replaced.

@@ -17,6 +17,7 @@ void Training::Lead(Chief chief) {
     if (!IsReplaced(chief)) {
       if (is_over_ || num_workers_left_ == 0) break;
       Sleep(Draw(30));  // It has failed, and is started again.
+      if (Chance(75)) ++chief.actor.session;
       continue;
     }
     CallLate(&chief);
@@ -24,6 +25,21 @@ void Training::Lead(Chief chief) {
   }
   --num_chiefs_left_;
   NoteEnd();
+}
+
+void Training::Volunteer(Chief chief) {
+  Sleep(Draw(100));
+  PrepareAndOpen(&chief);
+  // If another chief has the gate, this one is given rounds only until that waits for one.
+  while (!is_over_ && num_rounds_done_ < num_rounds_) {
+    const WaitEnd wait = Await(GateWait::For::kFullRound, chief.actor, 0, /*is_fragile=*/false);
+    if (wait.code != StatusCode::kOk) return;
+    chief.is_deputy = true;
+    chief.round = wait.round;
+    if (!ApplyRound(&chief, wait.round)) continue;
+    BeginCall(&chief, "advance as a deputy");
+    Advance(*gate_, chief.actor, wait.round);
+  }
 }
 
 void Training::BeginCall(Chief* chief, const char* call) {
@@ -44,31 +60,78 @@ bool Training::EndCall(const Chief& chief, bool is_accepted) {
   return is_accepted;
 }
 
-bool Training::PrepareAndOpen(Chief* chief) {
-  BeginCall(chief, "prepare");
-  if (is_over_) return false;
+SyncGate::Prepared Training::CallPrepare(Chief* chief) {
   int64_t highest = 0;
   for (const auto& accumulator : accumulators_) {
     highest = std::max(highest, accumulator->global_step());
   }
   ++num_prepares_;
   chief->num_earlier_prepares = num_prepares_ended_;
-  if (!Prepare(*gate_, chief->actor, highest, &chief->round)) Fail("a chief could not prepare");
+  SyncGate::Prepared prepared;
+  if (!Prepare(*gate_, chief->actor, highest, chief->volunteers, &prepared)) {
+    Fail("a chief could not prepare");
+  }
   ++num_prepares_ended_;
-  prepared_round_ = std::max(prepared_round_, chief->round);
-  ResetAccumulators(chief);
+  if (prepared.begins) prepared_round_ = std::max(prepared_round_, prepared.round);
+  // Of two preparations of one session, either may be the first one that gets here.
+  if (prepared.is_chief) version_of_round_.emplace(prepared.round, version_);
+  return prepared;
+}
+
+SyncGate::Options Training::DrawOptions() const {
   SyncGate::Options options;
   options.num_slots = num_slots_;
-  options.num_workers = num_workers_;
+  options.num_workers = total_;
   options.takeover = std::chrono::nanoseconds(takes_over_ ? 1 + Draw(300) : 0);
   options.report = std::chrono::nanoseconds(1 + Draw(100));
   options.wait_for_lost = waits_for_lost_;
-  version_of_round_[chief->round] = version_;
+  return options;
+}
+
+void Training::SpawnSecondPreparation(const Chief& chief) {
+  ++num_second_preparations_;
+  Chief second = chief;
+  second.volunteers = true;
+  second.freezes_at = -1;
+  Spawn("second preparation", [this, second, delay = Draw(200)]() mutable {
+    Sleep(delay);
+    OpenAgain(&second);
+    --num_second_preparations_;
+    Wake(&num_second_preparations_);
+  });
+}
+
+void Training::AwaitSecondPreparations() {
+  while (num_second_preparations_ > 0) {
+    BlockOn(&num_second_preparations_, "awaits the second preparation");
+  }
+}
+
+void Training::OpenAgain(Chief* chief) {
+  const SyncGate::Prepared prepared = CallPrepare(chief);
+  chief->round = prepared.round;
+  ResetAccumulators(chief);
+  Open(*gate_, chief->actor, prepared.round, DrawOptions(), chief->volunteers);
+}
+
+bool Training::PrepareAndOpen(Chief* chief) {
+  BeginCall(chief, "prepare");
+  if (is_over_) return false;
+  if (prepares_twice_ && !chief->volunteers) SpawnSecondPreparation(*chief);
+  const SyncGate::Prepared prepared = CallPrepare(chief);
+  chief->round = prepared.round;
+  ResetAccumulators(chief);
   BeginCall(chief, "open");
-  if (!EndCall(*chief, Open(*gate_, chief->actor, chief->round, options))) return false;
+  const bool is_accepted =
+      Open(*gate_, chief->actor, chief->round, DrawOptions(), chief->volunteers);
+  // The call of a volunteer that was replaced does nothing and succeeds.
+  if (chief->volunteers) return prepared.is_chief && !IsReplaced(*chief);
+  if (!EndCall(*chief, is_accepted)) return false;
   if (!gives_credits_) return true;
   BeginCall(chief, "add credits");
-  return EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
+  // With fewer credits, the gate would wait for more workers than there are.
+  const int num_credits = std::max(1 + Draw(3), num_slots_ - num_workers_);
+  return EndCall(*chief, AddCredits(*gate_, chief->actor, num_credits));
 }
 
 void Training::ResetAccumulators(Chief* chief) {
@@ -86,6 +149,7 @@ void Training::ResetAccumulators(Chief* chief) {
 void Training::LeadRounds(Chief* chief) {
   while (num_workers_left_ > 0) {
     if (has_faults_ && Draw(40) == 0) {
+      AwaitSecondPreparations();
       BeginCall(chief, "dismiss");
       return Dismiss(*gate_, chief->actor);
     }
@@ -101,6 +165,7 @@ void Training::LeadRounds(Chief* chief) {
 }
 
 void Training::EndTraining(Chief* chief) {
+  AwaitSecondPreparations();
   BeginCall(chief, "close");
   if (!chief->was_replaced) ++num_closes_;
   if (EndCall(*chief, Close(*gate_, chief->actor))) {
@@ -154,7 +219,7 @@ void Training::CallLate(Chief* chief) {
   ResetAccumulators(chief);
   for (size_t i = 0; i < accumulators_.size(); ++i) TakeGradients(chief, i, chief->round);
   BeginCall(chief, "open");
-  EndCall(*chief, Open(*gate_, chief->actor, chief->round, SyncGate::Options()));
+  EndCall(*chief, Open(*gate_, chief->actor, chief->round, SyncGate::Options(), false));
   BeginCall(chief, "add credits");
   EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
   for (const int64_t round : {chief->round, gate_->state().round}) {

@@ -32,13 +32,14 @@ class RosterTest : public testing::Test {
   Roster roster_;
 };
 
-TEST_F(RosterTest, WorkersThatWereNeverSeenMayStillCome) {
-  EXPECT_EQ(NumPresent(), 3);
+TEST_F(RosterTest, WorkersThatWereNeverSeenAreNotPresent) {
+  EXPECT_TRUE(roster_.is_empty());
+  EXPECT_EQ(NumPresent(), 0);
   EXPECT_EQ(NumUnseen(), 3);
   EXPECT_FALSE(roster_.Knows("a"));
   EXPECT_EQ(Come("a"), Coming::kSame);
   EXPECT_TRUE(roster_.Knows("a"));
-  EXPECT_EQ(NumPresent(), 3);
+  EXPECT_EQ(NumPresent(), 1);
   EXPECT_EQ(NumUnseen(), 2);
 }
 
@@ -47,24 +48,24 @@ TEST_F(RosterTest, TheStateOfAWorkerThatIsHereGoesBeforeItsAbsence) {
   Leave("a", State::kLost);
   Roster::Worker& worker = *roster_.Find("a", "1");
   EXPECT_EQ(worker.state(), State::kComputing);
-  EXPECT_EQ(NumPresent(), 3);
+  EXPECT_EQ(NumPresent(), 1);
   worker.num_steps = 0;
   worker.num_waits = 1;
   EXPECT_EQ(worker.state(), State::kWaiting);
   worker.num_waits = 0;
   EXPECT_EQ(worker.state(), State::kLost);
   EXPECT_TRUE(worker.is_gone());
-  EXPECT_EQ(NumPresent(), 2);
+  EXPECT_EQ(NumPresent(), 0);
   EXPECT_EQ(Come("a"), Coming::kSame);
   EXPECT_EQ(worker.state(), State::kBetweenSteps);
-  EXPECT_EQ(NumPresent(), 3);
+  EXPECT_EQ(NumPresent(), 1);
 }
 
 TEST_F(RosterTest, AWorkerThatHasLeftIsNotLost) {
   Come("a");
   Leave("a", State::kLeft);
   Leave("a", State::kLost);
-  roster_.LoseAllThatAreAbsent(kTotal);
+  roster_.LoseAllThatAreAbsent();
   EXPECT_EQ(roster_.Names(State::kLeft), "a");
 }
 
@@ -91,19 +92,19 @@ TEST_F(RosterTest, ARunThatWasReplacedCannotLeave) {
 TEST_F(RosterTest, AWorkerMayBeLostBeforeItIsSeen) {
   Leave("a", State::kLost);
   EXPECT_FALSE(roster_.Knows("a"));
-  EXPECT_EQ(NumPresent(), 2);
+  EXPECT_EQ(NumPresent(), 0);
   EXPECT_EQ(Come("a"), Coming::kSame);
-  EXPECT_EQ(NumPresent(), 3);
+  EXPECT_EQ(NumPresent(), 1);
 }
 
-TEST_F(RosterTest, ATakeoverLosesAllThatAreAbsentEvenIfNeverSeen) {
+TEST_F(RosterTest, ATakeoverLosesAllThatAreAbsent) {
   Compute("a");
   Come("b");
-  roster_.LoseAllThatAreAbsent(kTotal);
+  roster_.LoseAllThatAreAbsent();
   EXPECT_EQ(roster_.Names(State::kComputing), "a");
   EXPECT_EQ(roster_.Names(State::kLost), "b");
   EXPECT_EQ(NumPresent(), 1);
-  Come("c");  // It is the one that was never seen.
+  Come("c");
   EXPECT_EQ(NumPresent(), 2);
   Come("b");
   EXPECT_EQ(NumPresent(), 3);
@@ -153,11 +154,11 @@ TEST_F(RosterTest, WhoIsGoneIsForgottenWhileMoreAreKnownThanWereTold) {
 TEST_F(RosterTest, ANewTrainingForgetsAllThatAreAbsent) {
   Compute("a");
   Come("b");
-  roster_.LoseAllThatAreAbsent(kTotal);
+  roster_.LoseAllThatAreAbsent();
   roster_.ForgetAllThatAreAbsent();
   EXPECT_TRUE(roster_.Knows("a"));
   EXPECT_FALSE(roster_.Knows("b"));
-  EXPECT_EQ(NumPresent(), 3);
+  EXPECT_EQ(NumPresent(), 1);
 }
 
 }  // namespace

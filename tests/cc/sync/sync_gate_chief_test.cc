@@ -1,4 +1,5 @@
 // Chiefs at a gate, and chiefs that were replaced.
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -17,9 +18,9 @@ using For = GateWait::For;
 
 TEST_F(SyncGateTest, AnOpeningIsAboveAllRoundsSoFar) {
   EXPECT_EQ(Open(gate_.get(), 1, 1, "c", {}, 41), 42);
-  EXPECT_EQ(Open(gate_.get(), 1, 1, "c", {}, 7), 43);
+  EXPECT_EQ(Open(gate_.get(), 1, 1, "d", {}, 7), 43);
   int64_t round = 0;
-  EXPECT_EQ(gate_->Prepare("c", std::numeric_limits<int64_t>::max(), &round).code(),
+  EXPECT_EQ(Prepare(gate_, {"c"}, std::numeric_limits<int64_t>::max(), &round).code(),
             StatusCode::kOutOfRange);
   EXPECT_TRUE(gate_->state().open);
 }
@@ -30,27 +31,27 @@ TEST_F(SyncGateTest, AnOpeningEndsTheRoundOfTheLastChief) {
   ASSERT_TRUE(w(1).Claim());
   Step(0);
   int64_t round = 0;
-  ASSERT_TRUE(gate_->Prepare("d", 0, &round).ok());
+  ASSERT_TRUE(Prepare(gate_, {"d"}, 0, &round).ok());
   EXPECT_EQ(old_full->code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(w(0).is_waiting());
-  EXPECT_FALSE(gate_->Advance("c", 1));
+  EXPECT_FALSE(gate_->Advance({"c"}, 1));
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
-  EXPECT_EQ(gate_->Open("c", 1, options).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(gate_->Open("c", round, options).code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(gate_->Open("d", round, options).ok());
+  EXPECT_EQ(gate_->Open({"c"}, 1, options, false).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(gate_->Open({"c"}, round, options, false).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(gate_->Open({"d"}, round, options, false).ok());
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 2);
   w(1).Finish();  // Its slot was one of the old round.
   EXPECT_EQ(gate_->state().num_complete, 0);
-  EXPECT_FALSE(gate_->Advance("c", 1));
+  EXPECT_FALSE(gate_->Advance({"c"}, 1));
 }
 
 TEST_F(SyncGateTest, AClosedGateEndsAllWaitsUntilItIsOpenedAgain) {
   OpenFor(2, 2);
   const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
   Step(0);
-  ASSERT_TRUE(gate_->Close("c").ok());
+  ASSERT_TRUE(gate_->Close({"c"}).ok());
   EXPECT_EQ(w(0).wait->code(), StatusCode::kOutOfRange);
   EXPECT_EQ(full->code(), StatusCode::kOutOfRange);
   EXPECT_FALSE(w(1).Claim());
@@ -66,10 +67,10 @@ TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
   w(0).run = "c";  // It is in the chief's process.
   Step(0);
   Step(1);
-  gate_->Dismiss("another");
+  gate_->Dismiss({"another"});
   const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
   EXPECT_FALSE(full->has_ended());
-  gate_->Dismiss("c");
+  gate_->Dismiss({"c"});
   EXPECT_EQ(full->code(), StatusCode::kOutOfRange);
   EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kOutOfRange);
   EXPECT_EQ(w(0).wait->code(), StatusCode::kCancelled);
@@ -87,16 +88,20 @@ std::vector<std::pair<std::string, std::function<void(SyncGate*)>>> OperationsOf
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
   return {
-      {"Open", [=](SyncGate* gate) { EXPECT_FALSE(gate->Open("c", 1, options).ok()); }},
+      {"Open", [=](SyncGate* gate) { EXPECT_FALSE(gate->Open({"c"}, 1, options, false).ok()); }},
       {"Open of the present round",
-       [=](SyncGate* gate) { EXPECT_FALSE(gate->Open("c", gate->state().round, options).ok()); }},
-      {"AddCredits", [](SyncGate* gate) { EXPECT_FALSE(gate->AddCredits("c", 5).ok()); }},
-      {"Advance", [](SyncGate* gate) { EXPECT_FALSE(gate->Advance("c", 1)); }},
+       [=](SyncGate* gate) {
+         EXPECT_FALSE(gate->Open({"c"}, gate->state().round, options, false).ok());
+       }},
+      {"AddCredits", [](SyncGate* gate) { EXPECT_FALSE(gate->AddCredits({"c"}, 5).ok()); }},
+      {"Advance", [](SyncGate* gate) { EXPECT_FALSE(gate->Advance({"c"}, 1)); }},
       {"Advance of the present round",
-       [](SyncGate* gate) { EXPECT_FALSE(gate->Advance("c", gate->state().round)); }},
-      {"Dismiss", [](SyncGate* gate) { gate->Dismiss("c"); }},
+       [](SyncGate* gate) { EXPECT_FALSE(gate->Advance({"c"}, gate->state().round)); }},
+      {"Dismiss", [](SyncGate* gate) { gate->Dismiss({"c"}); }},
       {"Close",
-       [](SyncGate* gate) { EXPECT_EQ(gate->Close("c").code(), StatusCode::kFailedPrecondition); }},
+       [](SyncGate* gate) {
+         EXPECT_EQ(gate->Close({"c"}).code(), StatusCode::kFailedPrecondition);
+       }},
   };
 }
 
@@ -109,11 +114,11 @@ TEST_F(SyncGateTest, AChiefThatWasReplacedDoesNothingToItsSuccessor) {
     OpenFor(2, 2);
     Step(0);
     int64_t round = 0;
-    ASSERT_TRUE(gate_->Prepare("d", 0, &round).ok());
+    ASSERT_TRUE(Prepare(gate_, {"d"}, 0, &round).ok());
     operation(gate_.get());
     SyncGate::Options options;
     options.num_slots = options.num_workers = 2;
-    ASSERT_TRUE(gate_->Open("d", round, options).ok());
+    ASSERT_TRUE(gate_->Open({"d"}, round, options, false).ok());
     operation(gate_.get());
     w(0).GoOn();
     w(1).round = round;
@@ -124,14 +129,14 @@ TEST_F(SyncGateTest, AChiefThatWasReplacedDoesNothingToItsSuccessor) {
     operation(gate_.get());
     EXPECT_TRUE(BeginWait(gate_, For::kFullRound, "d")->has_ended());
     EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kFailedPrecondition);
-    ASSERT_TRUE(gate_->Advance("d", round));
+    ASSERT_TRUE(gate_->Advance({"d"}, round));
     w(0).GoOn();
     w(1).GoOn();
     Step(0);
-    gate_->Dismiss("d");
+    gate_->Dismiss({"d"});
     operation(gate_.get());
     EXPECT_TRUE(w(0).is_waiting());
-    ASSERT_TRUE(gate_->Close("d").ok());
+    ASSERT_TRUE(gate_->Close({"d"}).ok());
     operation(gate_.get());
     EXPECT_EQ(w(0).wait->code(), StatusCode::kOutOfRange);
   }
@@ -139,23 +144,23 @@ TEST_F(SyncGateTest, AChiefThatWasReplacedDoesNothingToItsSuccessor) {
 
 TEST_F(SyncGateTest, AChiefEndsItsTrainingAlsoBeforeTheOpeningAndAfterADismissal) {
   int64_t round = 0;
-  EXPECT_EQ(gate_->Close("c").code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(gate_->Prepare("c", 0, &round).ok());
-  ASSERT_TRUE(gate_->Close("c").ok());
+  EXPECT_EQ(gate_->Close({"c"}).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+  ASSERT_TRUE(gate_->Close({"c"}).ok());
   EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kOutOfRange);
   OpenFor(2, 2);
   Step(0);
-  gate_->Dismiss("c");
+  gate_->Dismiss({"c"});
   EXPECT_TRUE(w(0).is_waiting());
-  ASSERT_TRUE(gate_->Close("c").ok());
+  ASSERT_TRUE(gate_->Close({"c"}).ok());
   EXPECT_EQ(w(0).wait->code(), StatusCode::kOutOfRange);
-  gate_->Dismiss("c");  // It does not shut a gate that is closed.
+  gate_->Dismiss({"c"});  // It does not shut a gate that is closed.
   EXPECT_EQ(BeginWait(gate_, For::kNextRound, "w1", 1)->code(), StatusCode::kOutOfRange);
 }
 
 TEST_F(SyncGateTest, WithoutItsChiefAGateGrantsNoSlots) {
   OpenFor(2, 2);
-  gate_->Dismiss("c");
+  gate_->Dismiss({"c"});
   EXPECT_FALSE(w(0).Claim());
   w(0).Finish();
   EXPECT_TRUE(w(0).is_waiting());
@@ -165,19 +170,163 @@ TEST_F(SyncGateTest, WithoutItsChiefAGateGrantsNoSlots) {
   EXPECT_TRUE(w(0).Claim());
 }
 
-TEST_F(SyncGateTest, ANewSessionOfAChiefEndsTheWaitsOfItsOldOne) {
+TEST_F(SyncGateTest, ANewSessionOfAChiefEndsTheWaitsOfItsOldOneAndItsRound) {
   OpenFor(1, 1);
-  const RecordedWaitPtr old_full = BeginWait(gate_, For::kFullRound, "c");
+  const RecordedWaitPtr old_full = BeginWait(gate_, For::kFullRound, "c", 0, {}, "", 0);
   int64_t round = 0;
-  ASSERT_TRUE(gate_->Prepare("c", 0, &round).ok());
+  ASSERT_TRUE(Prepare(gate_, {"c", 1}, 0, &round).ok());
+  EXPECT_EQ(round, 2);
   EXPECT_EQ(old_full->code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(gate_->Close({"c", 0}).code(), StatusCode::kFailedPrecondition);
+  gate_->Dismiss({"c", 0});
+  SyncGate::Options options;
+  EXPECT_FALSE(gate_->Open({"c", 0}, round, options, false).ok());
+  EXPECT_TRUE(gate_->Open({"c", 1}, round, options, false).ok());
+}
+
+TEST_F(SyncGateTest, ASecondPreparationInOneSessionGoesOnInTheRunningRound) {
+  OpenFor(2, 2);
+  const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
+  Step(0);
+  SyncGate::Options options;  // They are those of one worker, and have no effect.
+  for (const bool volunteers : {false, true}) {
+    SyncGate::Prepared prepared;
+    ASSERT_TRUE(gate_->Prepare({"c"}, 7, volunteers, &prepared).ok());
+    EXPECT_EQ(prepared.round, 1);
+    EXPECT_TRUE(prepared.is_chief);
+    EXPECT_FALSE(prepared.begins);
+    ASSERT_TRUE(gate_->Open({"c"}, prepared.round, options, volunteers).ok());
+  }
+  EXPECT_TRUE(w(0).is_waiting());
+  Step(1);
+  EXPECT_EQ(full->code(), StatusCode::kOk);
+  int64_t round = 0;
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
+  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());  // The round has ended meanwhile.
+  EXPECT_EQ(gate_->state().round, 2);
+  gate_->Dismiss({"c"});
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+  EXPECT_EQ(round, 3) << "a chief that was dismissed begins anew";
+}
+
+TEST_F(SyncGateTest, TwoPreparationsOfOneSessionAtOnceOpenTheGateOnce) {
+  int64_t first = 0;
+  int64_t second = 0;
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 3, &first).ok());
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 4, &second).ok());  // Accumulators are at the round already.
+  EXPECT_EQ(first, 4);
+  EXPECT_EQ(second, 4);
+  SyncGate::Options options;
+  ASSERT_TRUE(gate_->Open({"c"}, first, options, false).ok());
+  ASSERT_TRUE(gate_->Open({"c"}, second, options, false).ok());
+  EXPECT_EQ(gate_->state().round, 4);
+}
+
+TEST_F(SyncGateTest, AChiefThatHasNotPreparedTheGateWaitsUntilItHas) {
+  const RecordedWaitPtr idle = BeginWait(gate_, For::kFullRound, "another");
+  const RecordedWaitPtr early = BeginWait(gate_, For::kFullRound, "c");
+  EXPECT_FALSE(early->has_ended());
+  OpenFor(1, 1);
+  Step(0);
+  EXPECT_EQ(early->code(), StatusCode::kOk);
+  EXPECT_EQ(early->round(), 1);
+  EXPECT_FALSE(idle->has_ended());
+  EXPECT_FALSE(gate_->Advance({"another"}, 1));
+  EXPECT_FALSE(gate_->Close({"another"}).ok());
+  ASSERT_TRUE(gate_->Close({"c"}).ok());
+  EXPECT_FALSE(idle->has_ended());
+  gate_->Dismiss({"another"});
+  EXPECT_EQ(idle->code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "another")->code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(SyncGateTest, ADeputyTakesTheRoundsOfAChiefThatHasNotComeItself) {
+  OpenFor(1, 1);
+  const RecordedWaitPtr first = BeginWait(gate_, For::kFullRound, "first");
+  const RecordedWaitPtr second = BeginWait(gate_, For::kFullRound, "second");
+  Step(0);
+  EXPECT_EQ(first->code(), StatusCode::kOk);
+  ASSERT_TRUE(first->has_ended());
+  EXPECT_FALSE(second->has_ended());
+  const RecordedWaitPtr chief = BeginWait(gate_, For::kFullRound, "c");
+  EXPECT_FALSE(chief->has_ended()) << "the deputy has the round";
+  EXPECT_TRUE(gate_->Advance({"first"}, 1));
+  EXPECT_FALSE(gate_->Advance({"first"}, 2));
+  w(0).GoOn();
+  Step(0);
+  EXPECT_TRUE(chief->has_ended());
+  EXPECT_FALSE(second->has_ended()) << "the chief has come";
+  EXPECT_FALSE(gate_->Advance({"second"}, 2));
+  EXPECT_TRUE(gate_->Advance({"c"}, 2));
+}
+
+TEST_F(SyncGateTest, AChiefThatWasReplacedIsNoDeputy) {
+  OpenFor(1, 1);
+  int64_t round = Open(gate_.get(), 1, 1, "d");
+  w(0).round = round;
+  Step(0);
+  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kFailedPrecondition);
+  const RecordedWaitPtr deputy = BeginWait(gate_, For::kFullRound, "deputy");
+  ASSERT_TRUE(deputy->has_ended());
+  EXPECT_FALSE(gate_->Advance({"c"}, round));
+  EXPECT_TRUE(gate_->Advance({"deputy"}, round));
+}
+
+TEST_F(SyncGateTest, AVolunteerGivesWayToAChief) {
+  SyncGate::Options options;
+  SyncGate::Prepared prepared;
+  ASSERT_TRUE(gate_->Prepare({"v"}, 0, /*volunteers=*/true, &prepared).ok());
+  ASSERT_TRUE(prepared.is_chief);
+  ASSERT_TRUE(gate_->Open({"v"}, prepared.round, options, true).ok());
+  const RecordedWaitPtr volunteer = BeginWait(gate_, For::kFullRound, "v");
+  SyncGate::Prepared second;
+  ASSERT_TRUE(gate_->Prepare({"w"}, 0, /*volunteers=*/true, &second).ok());
+  EXPECT_FALSE(second.is_chief);
+  EXPECT_EQ(second.round, prepared.round);
+  ASSERT_TRUE(gate_->Open({"w"}, second.round, options, true).ok());
+  OpenFor(1, 1);  // By the chief.
+  const RecordedWaitPtr chief = BeginWait(gate_, For::kFullRound, "c");
+  Step(0);
+  EXPECT_FALSE(volunteer->has_ended());
+  EXPECT_TRUE(chief->has_ended());
+  // The volunteer had taken the last round.
+  EXPECT_FALSE(gate_->Advance({"v"}, prepared.round));
+  EXPECT_FALSE(gate_->Open({"v"}, prepared.round, options, false).ok());
+  EXPECT_TRUE(gate_->Open({"v"}, prepared.round, options, true).ok());
+  EXPECT_FALSE(BeginWait(gate_, For::kFullRound, "v")->has_ended());
+}
+
+TEST_F(SyncGateTest, AVolunteerTakesTheGateOfOneWhoseProcessHasEnded) {
+  SyncGate::Prepared prepared;
+  SyncGate::Options options;
+  ASSERT_TRUE(gate_->Prepare({"v"}, 0, true, &prepared).ok());
+  ASSERT_TRUE(gate_->Open({"v"}, prepared.round, options, true).ok());
+  const RecordedWaitPtr lost = BeginWait(gate_, For::kFullRound, "v");
+  lost->Cancel();
+  ASSERT_TRUE(gate_->Prepare({"w"}, 0, true, &prepared).ok());
+  EXPECT_TRUE(prepared.is_chief);
+  EXPECT_EQ(prepared.round, 2);
+}
+
+TEST_F(SyncGateTest, ADismissalEndsTheReportsOfItsSession) {
+  OpenFor(2, 2);
+  const auto hours = std::chrono::hours(1);
+  const RecordedWaitPtr own = BeginWait(gate_, For::kReport, "", -1, hours, "run", 1);
+  const RecordedWaitPtr other = BeginWait(gate_, For::kReport, "", -1, hours, "run", 2);
+  gate_->Dismiss({"run", 1});
+  EXPECT_EQ(own->code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(BeginWait(gate_, For::kReport, "", -1, hours, "run", 1)->code(),
+            StatusCode::kOutOfRange);
+  EXPECT_FALSE(other->has_ended());
+  other->Cancel();
 }
 
 TEST_F(SyncGateTest, MoreCreditsThanANumberCanHoldAreNotAnOverflow) {
   OpenFor(2, 2);
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  ASSERT_TRUE(gate_->AddCredits("c", kMost).ok());
-  ASSERT_TRUE(gate_->AddCredits("c", kMost).ok());
+  ASSERT_TRUE(gate_->AddCredits({"c"}, kMost).ok());
+  ASSERT_TRUE(gate_->AddCredits({"c"}, kMost).ok());
   Step(0);
   w(0).GoOn();
 }

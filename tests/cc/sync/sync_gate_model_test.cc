@@ -120,14 +120,14 @@ class Schedule {
   void Reopen() {
     ++num_opens_;
     int64_t round = 0;
-    ASSERT_TRUE(gate_->Prepare(chief(), 0, &round).ok());
+    ASSERT_TRUE(Prepare(gate_, {chief()}, 0, &round).ok());
     ASSERT_GT(round, last_round_);
     last_round_ = round;
     accumulators_.Reset(round);
     SyncGate::Options options;
     options.num_slots = num_slots_;
     options.num_workers = num_workers_;
-    ASSERT_TRUE(gate_->Open(chief(), round, options).ok());
+    ASSERT_TRUE(gate_->Open({chief()}, round, options, false).ok());
     full_ = BeginWait(gate_, For::kFullRound, chief());
   }
 
@@ -135,7 +135,7 @@ class Schedule {
     if (!full_->has_ended() || full_->code() != StatusCode::kOk) return;
     const int64_t round = full_->round();
     ASSERT_TRUE(accumulators_.Take(round, static_cast<size_t>(num_slots_)));
-    ASSERT_TRUE(gate_->Advance(chief(), round));
+    ASSERT_TRUE(gate_->Advance({chief()}, round));
     last_round_ = round + 1;
     full_ = BeginWait(gate_, For::kFullRound, chief());
   }
@@ -201,9 +201,9 @@ TEST(SyncGateThreads, RoundsStayWholeWhileWorkersFail) {
     ASSERT_TRUE(full->Await());
     ASSERT_EQ(full->round(), first + i);
     ASSERT_TRUE(accumulators.Take(full->round(), kSlots));
-    ASSERT_TRUE(gate->Advance("c", full->round()));
+    ASSERT_TRUE(gate->Advance({"c"}, full->round()));
   }
-  ASSERT_TRUE(gate->Close("c").ok());
+  ASSERT_TRUE(gate->Close({"c"}).ok());
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -216,9 +216,9 @@ TEST(SyncGateThreads, OfTwoChiefsAtOnceOneOpensTheGate) {
     for (const char* name : {"c", "d"}) {
       chiefs.emplace_back([&, name] {
         int64_t round = 0;
-        ASSERT_TRUE(gate->Prepare(name, 0, &round).ok());
+        ASSERT_TRUE(Prepare(gate, {name}, 0, &round).ok());
         SyncGate::Options options;
-        const bool opened = gate->Open(name, round, options).ok();
+        const bool opened = gate->Open({name}, round, options, false).ok();
         num_opened += opened ? 1 : 0;
       });
     }
@@ -229,7 +229,7 @@ TEST(SyncGateThreads, OfTwoChiefsAtOnceOneOpensTheGate) {
     const auto d = BeginWait(gate, For::kFullRound, "d");
     ASSERT_NE(c->has_ended(), d->has_ended());  // The one without the gate gets an error.
     // Only the one that has the gate can end the training.
-    ASSERT_NE(gate->Close("c").ok(), gate->Close("d").ok());
+    ASSERT_NE(gate->Close({"c"}).ok(), gate->Close({"d"}).ok());
   }
 }
 

@@ -71,11 +71,11 @@ struct Case {
 
 std::vector<Case> Cases() {
   const auto nothing = [](SyncGate*) {};
-  const auto close = [](SyncGate* gate) { ASSERT_TRUE(gate->Close(kChief).ok()); };
-  const auto dismiss = [](SyncGate* gate) { gate->Dismiss(kChief); };
+  const auto close = [](SyncGate* gate) { ASSERT_TRUE(gate->Close({kChief}).ok()); };
+  const auto dismiss = [](SyncGate* gate) { gate->Dismiss({kChief}); };
   const auto replace = [](SyncGate* gate) {
     int64_t round = 0;
-    ASSERT_TRUE(gate->Prepare("another chief", 0, &round).ok());
+    ASSERT_TRUE(Prepare(gate, {"another chief"}, 0, &round).ok());
   };
   return {{"waits", For::kNextRound, nothing},
           {"training has ended", For::kNextRound, close},
@@ -94,6 +94,7 @@ TEST(SyncGateOutOfMemory, AWaitThrowsBeforeItBeginsOrEndsOnce) {
       SCOPED_TRACE(each.name + ", allocation " + std::to_string(ordinal));
       const std::shared_ptr<SyncGate> gate = NewGate();
       const int64_t round = Open(gate.get(), 2, 2, kChief, std::chrono::hours(1));
+      gate->Renew(kWorker, kChief);
       const RecordedWaitPtr other = BeginWait(gate, For::kNextRound, kOther, round);
       each.before(gate.get());
       const bool is_chief = each.what == For::kFullRound;
@@ -104,9 +105,9 @@ TEST(SyncGateOutOfMemory, AWaitThrowsBeforeItBeginsOrEndsOnce) {
       const bool threw = ThrowsAt(ordinal, [&] { gate->Wait(wait); });
       // Whatever still waits is ended by the next events.
       int64_t last = 0;
-      ASSERT_TRUE(gate->Prepare("last", 0, &last).ok());
+      ASSERT_TRUE(Prepare(gate, {"last"}, 0, &last).ok());
       SyncGate::Options options;
-      ASSERT_TRUE(gate->Open("last", last, options).ok());
+      ASSERT_TRUE(gate->Open({"last"}, last, options, false).ok());
       gate->Cancel(wait);
       EXPECT_EQ(num_ends, threw ? 0 : 1);
       EXPECT_TRUE(other->has_ended());
@@ -120,12 +121,12 @@ TEST(SyncGateOutOfMemory, ACallThrowsAndChangesNothingOrDoesAllThatItHasToDo) {
   options.num_slots = options.num_workers = 2;
   options.takeover = std::chrono::hours(1);
   const std::vector<std::pair<std::string, Call>> calls = {
-      {"Close", [](SyncGate* gate) { (void)gate->Close(kChief); }},
-      {"Dismiss", [](SyncGate* gate) { gate->Dismiss(kChief); }},
+      {"Close", [](SyncGate* gate) { (void)gate->Close({kChief}); }},
+      {"Dismiss", [](SyncGate* gate) { gate->Dismiss({kChief}); }},
       {"Prepare",
        [](SyncGate* gate) {
          int64_t round = 0;
-         (void)gate->Prepare("another chief with a long name", 0, &round);
+         (void)Prepare(gate, {"another chief with a long name"}, 0, &round);
        }},
       {"Leave", [](SyncGate* gate) { gate->Leave(kOther, RunOf(kOther), true); }},
       {"Lose", [](SyncGate* gate) { gate->Lose("a worker that was never seen before"); }},
@@ -142,6 +143,7 @@ TEST(SyncGateOutOfMemory, ACallThrowsAndChangesNothingOrDoesAllThatItHasToDo) {
       SCOPED_TRACE(name + ", allocation " + std::to_string(ordinal));
       const std::shared_ptr<SyncGate> gate = NewGate();
       const int64_t round = Open(gate.get(), 1, 3, kChief, std::chrono::hours(1));
+      gate->Renew("third", RunOf("third"));
       const RecordedWaitPtr first = BeginWait(gate, For::kNextRound, kWorker, round);
       const RecordedWaitPtr second = BeginWait(gate, For::kNextRound, kOther, round);
       const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, kChief);
@@ -152,10 +154,10 @@ TEST(SyncGateOutOfMemory, ACallThrowsAndChangesNothingOrDoesAllThatItHasToDo) {
       }
       // The gate can be used afterwards, and ends every wait once.
       int64_t last = 0;
-      ASSERT_TRUE(gate->Prepare("last", 0, &last).ok());
-      ASSERT_TRUE(gate->Open("last", last, options).ok());
+      ASSERT_TRUE(Prepare(gate, {"last"}, 0, &last).ok());
+      ASSERT_TRUE(gate->Open({"last"}, last, options, false).ok());
       EXPECT_TRUE(first->has_ended() && second->has_ended() && full->has_ended());
-      ASSERT_TRUE(gate->Close("last").ok());
+      ASSERT_TRUE(gate->Close({"last"}).ok());
     }
   }
 }

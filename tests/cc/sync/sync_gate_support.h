@@ -25,7 +25,7 @@ class RecordedWait {
   // `who` is the name of a worker, or of the chief.
   RecordedWait(const std::shared_ptr<SyncGate>& gate, GateWait::For what, const std::string& who,
                int64_t after = 0, GateWait::Clock::duration patience = {},
-               const std::string& run = "")
+               const std::string& run = "", int64_t session = 0)
       : gate_(gate),
         end_(std::make_shared<std::promise<void>>()),
         ended_(end_->get_future().share()) {
@@ -36,6 +36,7 @@ class RecordedWait {
                                                      : run,
                                        after, [end = end_](const GateWait&) { end->set_value(); });
     wait_->patience = patience;
+    wait_->session = session;
   }
 
   void Begin() { gate_->Wait(wait_); }
@@ -63,8 +64,8 @@ using RecordedWaitPtr = std::unique_ptr<RecordedWait>;
 inline RecordedWaitPtr BeginWait(const std::shared_ptr<SyncGate>& gate, GateWait::For what,
                                  const std::string& who, int64_t after = 0,
                                  GateWait::Clock::duration patience = {},
-                                 const std::string& run = "") {
-  auto wait = std::make_unique<RecordedWait>(gate, what, who, after, patience, run);
+                                 const std::string& run = "", int64_t session = 0) {
+  auto wait = std::make_unique<RecordedWait>(gate, what, who, after, patience, run, session);
   wait->Begin();
   return wait;
 }
@@ -115,16 +116,25 @@ inline std::shared_ptr<SyncGate> NewGate() {
                                     [](const std::string&) {});
 }
 
+// Prepares the gate as a chief that is no volunteer, and outputs the round to open it with.
+template <class GatePtr>
+Status Prepare(const GatePtr& gate, const Chief& chief, int64_t above, int64_t* round) {
+  SyncGate::Prepared prepared;
+  Status status = gate->Prepare(chief, above, /*volunteers=*/false, &prepared);
+  if (status.ok()) *round = prepared.round;
+  return status;
+}
+
 // Opens the gate as a chief and returns the round.
 inline int64_t Open(SyncGate* gate, int num_slots, int num_workers, const std::string& chief = "c",
                     GateWait::Clock::duration takeover = {}, int64_t at_least = 0) {
   int64_t round = 0;
-  EXPECT_TRUE(gate->Prepare(chief, at_least, &round).ok());
+  EXPECT_TRUE(Prepare(gate, {chief}, at_least, &round).ok());
   SyncGate::Options options;
   options.num_slots = num_slots;
   options.num_workers = num_workers;
   options.takeover = takeover;
-  EXPECT_TRUE(gate->Open(chief, round, options).ok());
+  EXPECT_TRUE(gate->Open({chief}, round, options, false).ok());
   return round;
 }
 
@@ -138,11 +148,18 @@ inline void AwaitTimer(GateWait::Clock::duration duration) {
 // Gates with workers "w0", "w1", ...
 class SyncGateTest : public testing::Test {
  protected:
+  // All workers come to the gate.
   void OpenFor(int num_slots, int num_workers, GateWait::Clock::duration takeover = {}) {
+    OpenForThatCome(num_slots, num_workers, num_workers, takeover);
+  }
+  // Only the first `num_come` workers come to the gate.
+  void OpenForThatCome(int num_slots, int num_workers, int num_come,
+                       GateWait::Clock::duration takeover = {}) {
     const int64_t round = Open(gate_.get(), num_slots, num_workers, "c", takeover);
     for (int i = 0; i < num_workers; ++i) {
       workers_.push_back(std::make_unique<Worker>(gate_, "w" + std::to_string(i)));
       workers_.back()->round = round;
+      if (i < num_come) gate_->Renew(workers_.back()->name, workers_.back()->run);
     }
   }
   Worker& w(int i) { return *workers_[static_cast<size_t>(i)]; }

@@ -26,7 +26,7 @@ TEST_F(SyncGateTest, ARoundEndsWhenAllSlotsAreCompleteAndTheChiefAdvances) {
   ASSERT_TRUE(full->has_ended());
   EXPECT_EQ(full->round(), 1);
   EXPECT_TRUE(w(0).is_waiting());
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 2);
   EXPECT_EQ(gate_->state().num_complete, 0);
@@ -40,7 +40,7 @@ TEST_F(SyncGateTest, ABackupWorkerThatComesLateGetsNoSlot) {
   EXPECT_EQ(w(2).claim.round, std::numeric_limits<int64_t>::min());
   EXPECT_EQ(w(2).claim.slot, 0);
   EXPECT_EQ(gate_->state().num_dropped, 1);
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
   w(2).Finish();
   w(2).GoOn();
   EXPECT_EQ(w(2).round, 2);
@@ -49,7 +49,7 @@ TEST_F(SyncGateTest, ABackupWorkerThatComesLateGetsNoSlot) {
 TEST_F(SyncGateTest, AStepOfAnEarlierRoundGetsNoSlot) {
   OpenFor(1, 2);
   Step(0);
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
   EXPECT_FALSE(w(1).Claim());
   EXPECT_EQ(gate_->state().num_complete, 0);
 }
@@ -70,7 +70,7 @@ TEST_F(SyncGateTest, WorkersComputeSeveralGradientsIfThereAreMoreSlotsThanWorker
   EXPECT_TRUE(w(1).is_waiting());
   w(0).Finish();
   EXPECT_TRUE(w(0).is_waiting());
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
 }
 
 TEST_F(SyncGateTest, TheSlotOfAFailedStepGoesToAWorkerThatWaits) {
@@ -82,7 +82,7 @@ TEST_F(SyncGateTest, TheSlotOfAFailedStepGoesToAWorkerThatWaits) {
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 1);
   Step(0);
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
 }
 
 TEST_F(SyncGateTest, ALostWorkerThatComesBackIsWaitedForAgain) {
@@ -96,7 +96,7 @@ TEST_F(SyncGateTest, ALostWorkerThatComesBackIsWaitedForAgain) {
   w(0).Finish();
   EXPECT_TRUE(w(0).is_waiting());
   w(1).Finish();
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
 }
 
 TEST_F(SyncGateTest, AWorkerThatLeavesIsNotWaitedFor) {
@@ -118,7 +118,7 @@ TEST_F(SyncGateTest, AWaitThatIsCancelledLosesItsWorker) {
   w(2).Fail();
   w(0).GoOn();
   Step(0);
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
   w(0).GoOn();
   Step(0);
   w(0).GoOn();  // No other worker is left, so it computes all three.
@@ -144,7 +144,7 @@ TEST_F(SyncGateTest, AHolderThatWasTakenOverCompletesItsSlotInTheSameRound) {
   EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
   w(1).Finish();  // Every accumulator has a gradient of its slot now.
   EXPECT_EQ(gate_->state().num_complete, 2);
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
   w(0).Finish();
   EXPECT_EQ(gate_->state().num_complete, 0);
   w(1).GoOn();
@@ -159,26 +159,124 @@ TEST_F(SyncGateTest, ASilentWorkerIsTakenOverInTime) {
   EXPECT_EQ(gate_->state().num_takeovers, 1);
 }
 
-TEST_F(SyncGateTest, WorkersThatWereNeverSeenAreTakenOverToo) {
-  OpenFor(3, 3);
-  Step(0);
-  gate_->TakeOver();
-  w(0).GoOn();
+TEST_F(SyncGateTest, AWorkerThatHasNeverComeIsNotWaitedForAndHasItsSlotFromTheNextRoundOn) {
+  OpenForThatCome(4, 4, 1);
   Step(0);
   w(0).GoOn();
   Step(0);
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  w(0).GoOn();
+  Step(0);
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
+  ASSERT_TRUE(w(0).Claim());  // It holds the last slot when another one comes.
+  EXPECT_FALSE(w(1).Claim());
+  w(1).Finish();
+  EXPECT_TRUE(w(1).is_waiting());
+  w(0).Finish();
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
+  w(0).GoOn();
+  w(1).GoOn();
+  for (int i = 0; i < 2; ++i) {
+    Step(0);
+    w(0).GoOn();
+  }
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting()) << "the last slot is that of the other one";
+  Step(1);
+  EXPECT_TRUE(gate_->Advance({"c"}, 2));
+}
+
+TEST_F(SyncGateTest, AChiefThatCountsItsCreditsWaitsForTheWorkersThatItNeeds) {
+  for (const int num_credits : {0, 1}) {
+    SCOPED_TRACE(num_credits);
+    gate_ = NewGate();
+    workers_.clear();
+    OpenForThatCome(3, 3, 1);
+    ASSERT_TRUE(gate_->AddCredits({"c"}, num_credits).ok());
+    if (num_credits == 1) {
+      Step(0);
+      w(0).GoOn();
+    }
+    Step(0);
+    EXPECT_TRUE(w(0).is_waiting());
+    Step(1);
+    EXPECT_TRUE(w(0).is_waiting());
+    EXPECT_EQ(gate_->state().num_complete, 2 + num_credits);
+    if (num_credits == 1) continue;
+    const std::string report = gate_->Describe();
+    EXPECT_NE(report.find("1 of 3 workers, of which 1 are waited for"), std::string::npos)
+        << report;
+    gate_->TakeOver();  // Those that never came count as lost.
+    w(0).GoOn();
+  }
+}
+
+TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIsThenTold) {
+  int64_t round = 0;
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  options.report = std::chrono::milliseconds(20);
+  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+  gate_->Renew("w0", RunOf("w0"));
+  ASSERT_TRUE(gate_->Close({"c"}).ok());
+  const RecordedWaitPtr known = BeginWait(gate_, For::kOpening, "w0");
+  Worker late(gate_, "w1");
+  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w1");
+  EXPECT_FALSE(opening->has_ended());
+  const RecordedWaitPtr stranger = BeginWait(gate_, For::kOpening, "w2");
+  ASSERT_TRUE(opening->Await());
+  EXPECT_EQ(opening->code(), StatusCode::kOk);
+  EXPECT_FALSE(late.Claim());
+  late.Finish();
+  EXPECT_EQ(late.wait->code(), StatusCode::kOutOfRange);
+  AwaitTimer(std::chrono::milliseconds(60));
+  EXPECT_FALSE(known->has_ended()) << "it may belong to the next training";
+  EXPECT_FALSE(stranger->has_ended()) << "all workers of the training have come";
+  Open(gate_.get(), 2, 2, "d");
+  EXPECT_TRUE(known->has_ended() && stranger->has_ended());
+}
+
+TEST_F(SyncGateTest, WorkersThatWereStartedAreWaitedForUntilTheyComeButNotForEver) {
+  OpenForThatCome(2, 2, 1);
+  gate_->Expect({"another"}, 2, std::chrono::hours(1));
+  gate_->Expect({"c"}, 5, std::chrono::hours(1));
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_NE(gate_->Describe().find("of which 1 are waited for"), std::string::npos);
+  gate_->Expect({"c"}, 2, std::chrono::milliseconds(20));
+  ASSERT_TRUE(w(0).wait->Await());
+  w(0).GoOn();
+  Step(0);
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
+}
+
+TEST_F(SyncGateTest, AWorkerThatHasComeIsWaitedFor) {
+  for (const bool awaits_opening : {true, false}) {
+    gate_ = NewGate();
+    workers_.clear();
+    OpenForThatCome(2, 3, 1);
+    if (awaits_opening) {
+      EXPECT_EQ(BeginWait(gate_, For::kOpening, "w1")->code(), StatusCode::kOk);
+    } else {
+      gate_->Come("w1", RunOf("w1"));
+    }
+    Step(0);
+    EXPECT_TRUE(w(0).is_waiting());
+  }
+  Step(1);
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
 }
 
 TEST_F(SyncGateTest, CreditsCarryTheRoundInWhichTheyWereMade) {
   OpenFor(2, 2);
-  ASSERT_TRUE(gate_->AddCredits("c", 1).ok());
+  ASSERT_TRUE(gate_->AddCredits({"c"}, 1).ok());
   Step(0);
   w(0).GoOn();
   EXPECT_EQ(w(0).round, 1);
   Step(1);
   EXPECT_TRUE(w(1).is_waiting());
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
   EXPECT_FALSE(w(0).Claim());
 }
 
@@ -189,7 +287,6 @@ TEST_F(SyncGateTest, BeforeTheOpeningEverybodyWaits) {
   const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
   EXPECT_TRUE(early.is_waiting());
   EXPECT_FALSE(opening->has_ended());
-  EXPECT_EQ(BeginWait(gate_, For::kFullRound, "c")->code(), StatusCode::kFailedPrecondition);
   OpenFor(2, 2);
   EXPECT_TRUE(opening->has_ended());
   EXPECT_EQ(opening->round(), 1);
@@ -197,25 +294,25 @@ TEST_F(SyncGateTest, BeforeTheOpeningEverybodyWaits) {
 
 TEST_F(SyncGateTest, ARoundAdvancesOnceAndOnlyWhenItIsFull) {
   OpenFor(1, 1);
-  EXPECT_FALSE(gate_->Advance("c", 1));
+  EXPECT_FALSE(gate_->Advance({"c"}, 1));
   Step(0);
-  EXPECT_FALSE(gate_->Advance("c", 2));
-  EXPECT_TRUE(gate_->Advance("c", 1));
-  EXPECT_FALSE(gate_->Advance("c", 1));
+  EXPECT_FALSE(gate_->Advance({"c"}, 2));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
+  EXPECT_FALSE(gate_->Advance({"c"}, 1));
   EXPECT_EQ(gate_->state().round, 2);
 }
 
 TEST_F(SyncGateTest, AWrongNumberOfSlotsIsRefused) {
   int64_t round = 0;
-  ASSERT_TRUE(gate_->Prepare("c", 0, &round).ok());
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
   SyncGate::Options options;
   options.num_slots = 0;
-  EXPECT_EQ(gate_->Open("c", round, options).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(gate_->Open({"c"}, round, options, false).code(), StatusCode::kInvalidArgument);
   EXPECT_FALSE(gate_->state().open);
 }
 
 TEST_F(SyncGateTest, AReportNamesEveryWorker) {
-  OpenFor(4, 6);
+  OpenForThatCome(2, 6, 4);
   ASSERT_TRUE(w(1).Claim());
   ASSERT_TRUE(w(2).Claim());
   w(2).Fail();
@@ -225,8 +322,9 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
       BeginWait(gate_, For::kReport, "", -1, std::chrono::milliseconds(1));
   ASSERT_TRUE(report->Await());
   EXPECT_EQ(report->round(), 1);
-  for (const char* part : {"round 1 ", "1 of 4 gradients", "computing: w1", "waiting: w0",
-                           "lost: w2", "left: w3", "never seen: 2 of 6"}) {
+  for (const char* part :
+       {"round 1 ", "1 of 2 gradients", "computing: w1", "waiting: w0", "lost: w2", "left: w3",
+        "never seen: 2 of 6 workers, of which 0 are waited for"}) {
     EXPECT_NE(report->report().find(part), std::string::npos) << report->report();
   }
   // The same round is not reported again.

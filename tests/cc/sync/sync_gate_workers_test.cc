@@ -20,7 +20,7 @@ TEST_F(SyncGateTest, AWorkerThatIsBackUnderAnotherNameIsNotWaitedForBesideItsSuc
   ASSERT_TRUE(successor.Claim());
   successor.Finish();
   Step(1);  // All three slots are complete.
-  ASSERT_TRUE(gate_->Advance("c", 1));
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
   successor.GoOn();
   w(1).GoOn();
   ASSERT_TRUE(w(1).Claim());
@@ -40,7 +40,7 @@ TEST_F(SyncGateTest, AnotherRunOfAWorkerFreesTheSlotOfTheOneThatItReplaces) {
   EXPECT_TRUE(w(0).is_waiting());
   w(1).Fail();
   successor.Finish();
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
 }
 
 TEST_F(SyncGateTest, ARunThatWasReplacedGetsErrorsAndDisturbsNobody) {
@@ -52,7 +52,7 @@ TEST_F(SyncGateTest, ARunThatWasReplacedGetsErrorsAndDisturbsNobody) {
   EXPECT_EQ(opening->code(), StatusCode::kOk);
   EXPECT_EQ(w(1).wait->code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(w(1).wait->message().find("replaced by another process"), std::string::npos);
-  ASSERT_TRUE(gate_->Advance("c", 1));
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
   successor.round = w(1).round = 2;
   ASSERT_TRUE(successor.Claim());
   EXPECT_FALSE(w(1).Claim());
@@ -64,7 +64,7 @@ TEST_F(SyncGateTest, ARunThatWasReplacedGetsErrorsAndDisturbsNobody) {
   Step(0);
   EXPECT_TRUE(w(0).is_waiting());  // The successor has not left.
   successor.Finish();
-  EXPECT_TRUE(gate_->Advance("c", 2));
+  EXPECT_TRUE(gate_->Advance({"c"}, 2));
 }
 
 TEST_F(SyncGateTest, AStepThatWasReplacedCompletesTheSlotThatItHasPushed) {
@@ -75,7 +75,7 @@ TEST_F(SyncGateTest, AStepThatWasReplacedCompletesTheSlotThatItHasPushed) {
   ASSERT_TRUE(successor.Claim());
   w(1).Finish();
   EXPECT_EQ(w(1).wait->code(), StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(gate_->Advance("c", 1));
+  EXPECT_TRUE(gate_->Advance({"c"}, 1));
 }
 
 TEST_F(SyncGateTest, WithBackupsASecondStepOfOneRunIsRefusedUntilTheFirstHasEnded) {
@@ -111,10 +111,10 @@ TEST_F(SyncGateTest, AWorkerThatLeavesDuringAStepOfAnotherThreadHasLeft) {
 TEST_F(SyncGateTest, AWorkerThatTellsOfItsFailureIsLostAtOnce) {
   OpenFor(2, 2);
   Step(1);
-  EXPECT_TRUE(gate_->Advance("c", 1) || w(1).is_waiting());
+  EXPECT_TRUE(gate_->Advance({"c"}, 1) || w(1).is_waiting());
   ASSERT_TRUE(w(0).Claim());
   w(0).Finish();
-  ASSERT_TRUE(gate_->Advance("c", 1));
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
   w(0).GoOn();
   w(1).GoOn();
   Step(0);
@@ -150,7 +150,7 @@ TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded)
   EXPECT_TRUE(w(1).was_dropped);
   EXPECT_FALSE(w(0).was_dropped);
   EXPECT_EQ(gate_->state().num_dropped, 1);
-  ASSERT_TRUE(gate_->Advance("c", 1));
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
   w(0).GoOn();
   w(1).GoOn();
   Step(0);
@@ -188,7 +188,7 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   EXPECT_EQ(session.claim.slot, w(1).claim.slot);
   w(1).Fail();
   session.Finish();
-  ASSERT_TRUE(gate_->Advance("c", 1));
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
   session.GoOn();
   EXPECT_TRUE(session.Claim());
   EXPECT_EQ(BeginWait(gate_, For::kOpening, "w1")->code(), StatusCode::kOk);
@@ -201,7 +201,7 @@ TEST_F(SyncGateTest, AWorkerThatNobodyKnowsIsNotLostIfAllAreKnown) {
   OpenFor(2, 2);
   Step(0);
   Step(1);
-  ASSERT_TRUE(gate_->Advance("c", 1));
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
   w(0).GoOn();
   w(1).GoOn();
   gate_->Lose("w7");
@@ -213,12 +213,12 @@ TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
   for (const bool wait_for_lost : {false, true}) {
     const std::shared_ptr<SyncGate> gate = NewGate();
     int64_t round = 0;
-    ASSERT_TRUE(gate->Prepare("c", 0, &round).ok());
+    ASSERT_TRUE(Prepare(gate, {"c"}, 0, &round).ok());
     SyncGate::Options options;
     options.num_slots = options.num_workers = 2;
     options.report = std::chrono::milliseconds(5);
     options.wait_for_lost = wait_for_lost;
-    ASSERT_TRUE(gate->Open("c", round, options).ok());
+    ASSERT_TRUE(gate->Open({"c"}, round, options, false).ok());
     Worker first(gate, "w0");
     Worker second(gate, "w1");
     ASSERT_TRUE(first.Claim());

@@ -81,11 +81,25 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         super().__init__(use_locking, name)
         self._opt = opt
         self._staleness = staleness
+        self._begin()
+
+    def _begin(self) -> None:
+        """Makes what copies do not share."""
         self._counters = Counters(self.get_name(), self._restore_own)
         self._local_steps = LocalSteps(self.get_name())
         # Held while the wrapped optimizer applies gradients, because it is not thread-safe: it
         # stores the state of a call in its attributes, and creates slots on demand.
         self._wrapped_in_use = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what copies and pickles contain: neither the counters nor the local steps."""
+        own = ("_counters", "_local_steps", "_wrapped_in_use")
+        return {name: value for name, value in vars(self).items() if name not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restores what `__getstate__` returns."""
+        self.__dict__.update(state)
+        self._begin()
 
     def minimize(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.compat import v1
@@ -48,6 +48,8 @@ class SyncGate:
         handle: Handle of the gate: `[] resource`.
         graph_id: A random identifier of this optimizer of this graph. The gate takes it as the name
             of the chief, and as the run of the worker.
+        volunteers: Whether a queue runner runs the operations of the chief, in a process that may
+            not be the chief: `[] bool`, to be fed. The gate then stays that of the chief.
     """
 
     def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:
@@ -58,6 +60,8 @@ class SyncGate:
         self.graph_id = uuid.uuid4().hex
         with self.on_device():
             self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
+            self._session = ops.condacc_sync_gate_session(name="session")
+            self.volunteers = v1.placeholder_with_default(False, [], name="volunteers")
 
     def on_device(self) -> v1.device:
         """Returns a context that places operations on the gate's device."""
@@ -131,22 +135,31 @@ class SyncGate:
         """Waits for all gradients of a round; returns the round: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_await_full(
-                self.handle, chief=self.graph_id, name="await_full"
+                self.handle, self._session, chief=self.graph_id, name="await_full"
             )
 
     def advance(self, round_: tf.Tensor) -> tf.Operation:
         """Returns an operation that begins the round after `round_`: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_advance(
-                self.handle, round_, chief=self.graph_id, name="advance"
+                self.handle, self._session, round_, chief=self.graph_id, name="advance"
             ).op
 
-    def prepare(self, at_least: tf.Tensor) -> tf.Tensor:
-        """Shuts the gate, and returns the round to open it with: `[] int64`."""
+    def prepare(self, at_least: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Shuts the gate, unless this session has already prepared it.
+
+        Args:
+            at_least: The highest round that has been used: `[] int64`.
+
+        Returns:
+            The round to open the gate with, `[] int64`, and whether this is the chief: `[] bool`.
+        """
         with self.on_device():
             return ops.condacc_sync_gate_prepare(
                 self.handle,
+                self._session,
                 at_least,
+                self.volunteers,
                 chief=self.graph_id,
                 worker=self._worker,
                 name="prepare",
@@ -156,25 +169,50 @@ class SyncGate:
         """Returns an operation that opens the gate with a round: `[] int64`."""
         with self.on_device():
             return ops.condacc_sync_gate_open(
-                self.handle, round_, chief=self.graph_id, name="open", **self._options._asdict()
+                self.handle,
+                self._session,
+                round_,
+                self.volunteers,
+                chief=self.graph_id,
+                name="open",
+                **self._options._asdict(),
             )
 
     def add_credits(self, count: int) -> tf.Operation:
         """Returns an operation that lets `count` steps end without waiting."""
         with self.on_device():
             return ops.condacc_sync_gate_add_credits(
-                self.handle, count, chief=self.graph_id, name="add_credits"
+                self.handle, self._session, count, chief=self.graph_id, name="add_credits"
+            )
+
+    def expect(self, num_workers: int, patience_secs: float) -> tf.Operation:
+        """Returns an operation that makes the gate wait some time for workers that are to come."""
+        with self.on_device():
+            return ops.condacc_sync_gate_expect(
+                self.handle,
+                self._session,
+                chief=self.graph_id,
+                num_workers=num_workers,
+                patience_secs=patience_secs,
+                name="expect",
             )
 
     def close(self) -> tf.Operation:
         """Returns an operation that tells the gate that training has ended."""
         with self.on_device():
-            return ops.condacc_sync_gate_close(self.handle, chief=self.graph_id, name="close")
+            return ops.condacc_sync_gate_close(
+                self.handle, self._session, chief=self.graph_id, name="close"
+            )
 
     def dismiss(self) -> tf.Operation:
-        """Returns an operation that ends the waits of this chief and of this worker."""
+        """Returns an operation that ends the waits of this session's chief and of its reports.
+
+        If this is the chief, it also ends those of this worker.
+        """
         with self.on_device():
-            return ops.condacc_sync_gate_dismiss(self.handle, chief=self.graph_id, name="dismiss")
+            return ops.condacc_sync_gate_dismiss(
+                self.handle, self._session, chief=self.graph_id, name="dismiss"
+            )
 
     def report(self, seen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Waits until a round lasts for too long.
@@ -187,18 +225,22 @@ class SyncGate:
         """
         with self.on_device():
             return ops.condacc_sync_gate_report(
-                self.handle, seen, report_secs=self._options.report_secs, name="report"
+                self.handle,
+                self._session,
+                seen,
+                run=self.graph_id,
+                report_secs=self._options.report_secs,
+                name="report",
             )
 
-    def has_been_prepared(self) -> tf.Tensor:
-        """Returns whether any chief has ever prepared the gate: `[] bool`."""
+    def state(self) -> Any:
+        """Returns the state of the gate, with the names of the op's outputs."""
         with self.on_device():
-            return ops.condacc_sync_gate_state(self.handle, name="state").round > 0
+            return ops.condacc_sync_gate_state(self.handle, name="state")
 
     def num_dropped(self) -> tf.Tensor:
         """Returns in how many steps of all workers the gradients were dropped: `[] int64`."""
-        with self.on_device():
-            return ops.condacc_sync_gate_state(self.handle, name="state").num_dropped
+        return self.state().num_dropped
 
 
 class Reports:
@@ -218,7 +260,10 @@ class Reports:
         self._report = gate.report(self._seen)
 
     def thread(self, session: v1.Session) -> threading.Thread:
-        """Returns a thread that logs until the session is closed. It has not been started."""
+        """Returns a thread that logs until the gate has dismissed the session, or it is closed.
+
+        It has not been started.
+        """
         return threading.Thread(
             target=self._log, args=(session,), name=f"Reports-{self._optimizer}", daemon=True
         )
@@ -232,7 +277,7 @@ class Reports:
                     "SyncReplicasOptimizer '%s' waits: %s", self._optimizer, report.decode()
                 )
         except (tf.errors.OpError, RuntimeError):
-            pass  # The session was closed or lost; that is reported elsewhere.
+            pass  # The session ends, or was lost; that is reported elsewhere.
 
 
 def host_of(device: str) -> str:

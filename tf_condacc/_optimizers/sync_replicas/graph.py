@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,9 +18,17 @@ from tf_condacc._optimizers.sync_replicas.pushes import (
     VariableGradients,
     any_added,
 )
-from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
+from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefOperations
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
 from tf_condacc._typing import Gradient, GradientAndVariable
+
+_LOG = logging.getLogger("tf_condacc")
+# What becomes of an update that depends on a placeholder.
+_PLACEHOLDERS = {
+    "Placeholder": "the updates will fail",
+    "PlaceholderV2": "the updates will fail",
+    "PlaceholderWithDefault": "the updates use the default",
+}
 
 
 class WorkerStep(NamedTuple):
@@ -45,22 +54,24 @@ class SyncGraph:
     Args:
         name: Name of the optimizer. Made unique in the graph, it is also the name of the gate and
             the prefix of the names of the accumulators.
-        grads_and_vars: The gradients, which may be None, and their variables.
+        grads_and_vars: The gradients, which may be None, and their variables, each once.
         global_step: The step variable.
         options: The options of the gate.
         push_options: How gradients travel and are reduced.
         update: Applies reduced gradients.
 
     Attributes:
+        scope: The name scope of the operations.
         gate: The gate.
-        step: The worker's step.
-        pushed: The gradients that it pushes.
+        step: The worker's step that was added last.
+        pushed: The gradients that the first step pushes.
         ready_for_local_init_op: Names of global variables that are not initialized: `[n] string`.
         local_step_init_op: Waits until the gate is open, and sets the local step.
         chief_init_op: Opens the gate, and sets the local step.
-        queue_runner: Runs the chief's steps.
+        chief: What the chief's queue runner runs.
         reports: Reports about rounds that last for too long; None if there are none.
         close_op: Closes the gate, which ends the training of all workers.
+        dismiss_op: Ends the waits of this session's chief and reports.
         leave_op: Tells the gate that this worker leaves, although the training continues.
         fail_op: Tells the gate that this worker has failed.
         lose_op: Tells the gate that the process of `lost_worker` is gone.
@@ -76,32 +87,23 @@ class SyncGraph:
         push_options: PushOptions,
         update: Callable[[list[GradientAndVariable]], tf.Operation],
     ) -> None:
+        # If every worker has a slot, no other worker needs this one, so it is claimed at once.
+        self._claims_early = options.num_slots >= options.num_workers
+        self._push_options = push_options
         # Only a worker's step waits for the caller's control dependencies, such as the updates of
         # batch normalization. The chief's steps and the end of training must not run them.
         with tf.control_dependencies(None):
-            anchor = tf.no_op(name="local_anchor")
-            worker = worker_name(anchor.device)
+            self._anchor = tf.no_op(name="local_anchor")
+            worker = worker_name(self._anchor.device)
             with v1.name_scope(None, name) as scope:
                 gate = self.gate = SyncGate(f"{scope}gate", global_step.device, worker, options)
-            local_step = _LocalStep(gate, global_step.dtype.base_dtype)
+            self.scope = scope
+            local_step = self._local_step = _LocalStep(gate, global_step.dtype.base_dtype)
             self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
             self.ready_for_local_init_op.mark_used()
-            with v1.name_scope(scope):
-                gradients = [
-                    None if each is None else VariableGradients(each, variable, scope, push_options)
-                    for each, variable in grads_and_vars
-                ]
+            gradients = self._accumulated(grads_and_vars)
         pushed = self.pushed = [each for each in gradients if each is not None]
-        with v1.name_scope(scope):
-            # If every worker has a slot, no other worker needs this one, so it is claimed at once.
-            claims_early = options.num_slots >= options.num_workers
-            claim_after: list[tf.Operation] = []
-            if not claims_early:
-                computed = _operations([gradient for gradient, _ in grads_and_vars])
-                with v1.device(anchor.device), tf.control_dependencies(computed):
-                    # One edge to the gate instead of many.
-                    claim_after = [tf.no_op(name="computed")]
-            self.step = _worker_step(gate, local_step, pushed, claim_after)
+        self.step = self._worker_step(grads_and_vars, pushed)
 
         def apply(taken: list[Gradient | None]) -> tf.Operation:
             return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
@@ -110,15 +112,69 @@ class SyncGraph:
             sync_op = _chief_step(gate, gradients, options.num_slots, apply)
             self.reports = Reports(gate, name) if options.report_secs else None
             self.local_step_init_op = local_step.assign(gate.await_open())
-            self.chief_init_op = _open_gate(gate, local_step, global_step, pushed)
-            self.queue_runner = ChiefQueueRunner(gate, sync_op, self.chief_init_op, self.reports)
-            self.close_op = gate.close()
+            self.chief_init_op, is_chief = _open_gate(gate, local_step, global_step, pushed)
+            self.close_op, self.dismiss_op = gate.close(), gate.dismiss()
+            self.chief = ChiefOperations(
+                gate=gate,
+                sync_op=sync_op,
+                init_op=self.chief_init_op,
+                is_chief=is_chief,
+                dismiss_op=self.dismiss_op,
+                close_op=self.close_op,
+                reports=self.reports,
+            )
             self.leave_op = gate.leave()
             self.fail_op = gate.fail()
             with gate.on_device():
                 self.lost_worker = v1.placeholder_with_default("", [], name="lost_worker")
             self.lose_op = gate.lose(self.lost_worker)
             v1.summary.scalar("num_dropped", gate.num_dropped())
+
+    def accepts(self, grads_and_vars: Sequence[GradientAndVariable]) -> bool:
+        """Returns whether the rounds of this gate can contain other gradients.
+
+        They can if the same variables have gradients, of the same kinds and data types.
+        """
+        others = {
+            variable.ref(): _kind(gradient)
+            for gradient, variable in grads_and_vars
+            if gradient is not None
+        }
+        return others == {each.variable.ref(): _kind(each.computed) for each in self.pushed}
+
+    def add_step(self, grads_and_vars: Sequence[GradientAndVariable]) -> None:
+        """Adds another step of a worker, which brings other gradients to the same rounds.
+
+        Args:
+            grads_and_vars: Gradients that `accepts` accepts, and their variables.
+        """
+        with tf.control_dependencies(None):
+            gradients = self._accumulated(grads_and_vars)
+        pushed = [each for each in gradients if each is not None]
+        self.step = self._worker_step(grads_and_vars, pushed)
+
+    def _accumulated(
+        self, grads_and_vars: Sequence[GradientAndVariable]
+    ) -> list[VariableGradients | None]:
+        with v1.name_scope(self.scope):
+            return [
+                None
+                if each is None
+                else VariableGradients(each, variable, self.scope, self._push_options)
+                for each, variable in grads_and_vars
+            ]
+
+    def _worker_step(
+        self, grads_and_vars: Sequence[GradientAndVariable], pushed: Sequence[VariableGradients]
+    ) -> WorkerStep:
+        with v1.name_scope(self.scope):
+            claim_after: list[tf.Operation] = []
+            if not self._claims_early:
+                computed = _operations([gradient for gradient, _ in grads_and_vars])
+                with v1.device(self._anchor.device), tf.control_dependencies(computed):
+                    # One edge to the gate instead of many.
+                    claim_after = [tf.no_op(name="computed")]
+            return _worker_step(self.gate, self._local_step, pushed, claim_after)
 
 
 class _LocalStep:
@@ -213,17 +269,53 @@ def _open_gate(
     local_step: _LocalStep,
     global_step: tf.Variable,
     gradients: Sequence[VariableGradients],
-) -> tf.Operation:
-    """Begins a round whose number is higher than all earlier ones, with nothing accumulated."""
+) -> tuple[tf.Operation, tf.Tensor]:
+    """Begins a round whose number is higher than all earlier ones, with nothing accumulated.
+
+    If this session has opened the gate already, the running round goes on.
+
+    Returns:
+        The operation, and whether the gate then belongs to this chief: `[] bool`.
+    """
     steps = [each.step() for each in gradients]
     with gate.on_device():
         highest = tf.reduce_max(tf.stack([host_int64(global_step), *steps]), name="highest_step")
-    round_ = gate.prepare(highest)
+    round_, is_chief = gate.prepare(highest)
     resets = [each.reset(round_) for each in gradients]
     with tf.control_dependencies([tf.group(*resets, name="reset")]):
         opened = gate.open(round_)
     with tf.control_dependencies([opened]):
-        return tf.group(local_step.assign(round_))
+        return tf.group(local_step.assign(round_)), is_chief
+
+
+def _kind(gradient: Gradient) -> tuple[bool, tf.DType]:
+    return isinstance(gradient, tf.IndexedSlices), gradient.dtype.base_dtype
+
+
+def warn_of_placeholders(sync_op: tf.Operation, optimizer: str) -> None:
+    """Logs if the chief's updates depend on placeholders, such as a learning rate.
+
+    Args:
+        sync_op: The chief's step.
+        optimizer: Name of the optimizer.
+    """
+    seen: set[str] = set()
+    left = [sync_op]
+    while left:
+        op = left.pop()
+        if op.name in seen or op.type.startswith("Condacc>SyncGateAwait"):
+            continue
+        seen.add(op.name)
+        if op.type in _PLACEHOLDERS:
+            _LOG.warning(
+                "SyncReplicasOptimizer '%s': the updates depend on the placeholder '%s'. The "
+                "chief's queue runner makes them, apart from the steps of workers, so it does not "
+                "get what these feed: %s. Use a variable, or a function of the global step.",
+                optimizer,
+                op.name,
+                _PLACEHOLDERS[op.type],
+            )
+        left += [*(each.op for each in op.inputs), *op.control_inputs]
 
 
 def _operations(gradients: Sequence[Gradient | None]) -> list[tf.Operation]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +14,9 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._ops.missing_library import explained
+from tf_condacc._optimizers.sync_replicas.ending import SessionEnd
 from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
+from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.sync_replicas.recovery import (
     aborting_if_server_is_lost,
     recover_cancelled_steps,
@@ -20,20 +24,23 @@ from tf_condacc._optimizers.sync_replicas.recovery import (
 
 _LOG = logging.getLogger("tf_condacc")
 _OPENING_MILLISECS = 5000  # A worker that waits for the gate calls `check_ended` this often.
+_COMING_SECS = 10  # Workers of a cluster that is started at once come within this time.
 _TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
 class HookOperations(NamedTuple):
-    """The graph and the operations that a hook uses.
+    """The operations that a hook uses.
 
     Attributes:
-        graph: The operations of the optimizer.
+        graphs: The operations of the optimizer at each of its gates.
+        queue_runner: Runs the steps of the chief.
         ready_op: Returns the names of global variables that are not initialized: `[n] string`.
         init_op: Opens the gate if this worker is the chief, and waits until it is open if not.
         tokens_op: What the chief runs afterwards; None for other workers.
     """
 
-    graph: SyncGraph
+    graphs: list[SyncGraph]
+    queue_runner: ChiefQueueRunner
     ready_op: tf.Tensor
     init_op: Any
     tokens_op: tf.Operation | None
@@ -48,6 +55,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             before `apply_gradients` is called.
 
     Attributes:
+        num_started: Number of workers that are known to have been started. The chief waits a few
+            seconds for them. 0 if that is not known.
         check_ended: Called every few seconds while a worker waits for the gate to be opened, to
             raise an error if it never will be. None if only the gate knows.
     """
@@ -55,6 +64,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
     def __init__(self, is_chief: bool, make_operations: Callable[[], HookOperations]) -> None:
         self._is_chief = is_chief
         self._make_operations = make_operations
+        self.num_started = 0
         self.check_ended: Callable[[], None] | None = None
         self._session: v1.Session | None = None
 
@@ -65,7 +75,14 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             ValueError: `apply_gradients` has not been called.
         """
         operations = self._make_operations()
-        self._graph, self._ready_op, self._init_op, self._tokens_op = operations
+        self._graphs, self._queue_runner = operations.graphs, operations.queue_runner
+        self._ready_op, self._init_op = operations.ready_op, operations.init_op
+        self._tokens_op = operations.tokens_op
+        self._expect_ops = []
+        if self._is_chief and self.num_started > 1:
+            self._expect_ops = [
+                each.gate.expect(self.num_started, _COMING_SECS) for each in self._graphs
+            ]
 
     def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Opens the gate if this is the chief, and waits until it is open if not.
@@ -78,22 +95,31 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         self._coordinator = coord
         self._session = session
         self._has_ended = False
+        self._session_end = SessionEnd.of(coord)
+        reporters = []
         with explained(), aborting_if_server_is_lost():
             self._check_ready(session)
             if self._is_chief:
                 session.run(self._init_op)
                 session.run(self._tokens_op)
-                runner = self._graph.queue_runner
-                runner.create_threads_without_closing(session, coord, daemon=True, start=True)
+                session.run(self._expect_ops)
+                self._queue_runner.create_threads_without_closing(
+                    session, coord, daemon=True, start=True
+                )
             else:
-                if self._graph.reports is not None:
-                    self._graph.reports.thread(session).start()
+                made = [each.reports for each in self._graphs]
+                reporters = [each.thread(session) for each in made if each is not None]
+                for reporter in reporters:
+                    reporter.start()
                 self._await_opening(session)
-        failing = threading.Thread(
-            target=self._report_failure, args=(session, coord), name="SyncReplicasHook", daemon=True
+        ending = threading.Thread(
+            target=self._tell_of_end,
+            args=(session, coord, self._session_end, reporters),
+            name="SyncReplicasHook",
+            daemon=True,
         )
-        coord.register_thread(failing)
-        failing.start()
+        coord.register_thread(ending)
+        ending.start()
 
     def before_run(self, run_context: v1.train.SessionRunContext) -> None:
         """Ends a chief whose queue runner has failed, as after another chief has replaced it.
@@ -106,11 +132,13 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
     def end(self, session: v1.Session) -> None:
         """Closes the gate if this is the chief; otherwise tells the gate that the worker leaves.
 
-        Raises:
-            tf.errors.FailedPreconditionError: Another chief has replaced this one. The gate is that
-                chief's, and its training continues.
+        The gate is told when all hooks have ended without an error. If another thread of the
+        session has failed, or a hook fails, the training continues without this worker, or with
+        the next chief. If another chief has replaced this one, the session ends with
+        ``tf.errors.FailedPreconditionError``: the gate is that chief's, and its training continues.
         """
-        self._run_last(session, self._graph.close_op if self._is_chief else self._graph.leave_op)
+        if not self._session_end.has_error():
+            self._session_end.at_normal_end(functools.partial(self._run_last, session))
 
     def leave(self, session: v1.Session) -> None:
         """Tells the gate that this worker leaves, although the training continues.
@@ -121,7 +149,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         Args:
             session: A session of the worker's graph.
         """
-        self._run_last(session, self._graph.leave_op)
+        self._has_ended = True
+        self._try_last(session, [each.leave_op for each in self._graphs])
 
     def lose(self, worker: str) -> bool:
         """Tells the gate that the process of a worker is gone, so that others compute for it.
@@ -137,8 +166,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             return False
         options = v1.RunOptions(timeout_in_ms=1000 * _TELL_SECS)
         try:
-            feed = {self._graph.lost_worker: worker}
-            self._session.run(self._graph.lose_op, feed, options=options)
+            feed = {each.lost_worker: worker for each in self._graphs}
+            self._session.run([each.lose_op for each in self._graphs], feed, options=options)
         except (tf.errors.OpError, RuntimeError):
             return False
         return True
@@ -155,32 +184,49 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             except tf.errors.DeadlineExceededError:
                 self.check_ended()
 
-    def _run_last(self, session: v1.Session, op: tf.Operation) -> None:
+    def _run_last(self, session: v1.Session) -> None:
         self._has_ended = True
+        self._try_last(session, self._last_ops())
+
+    def _last_ops(self) -> list[tf.Operation]:
+        return [each.close_op if self._is_chief else each.leave_op for each in self._graphs]
+
+    def _try_last(self, session: v1.Session, ops: list[tf.Operation]) -> None:
         try:
-            session.run(op)
+            session.run(ops)
         except tf.errors.FailedPreconditionError:
             raise
         except tf.errors.OpError as error:
             _LOG.warning("The gate could not be notified of the end of training: %s", error.message)
 
-    def _report_failure(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
-        """Tells the gate that this worker has failed if its session ends without `end`.
+    def _tell_of_end(
+        self,
+        session: v1.Session,
+        coord: tf.train.Coordinator,
+        end: SessionEnd,
+        reporters: list[threading.Thread],
+    ) -> None:
+        """Tells the gate of the end of the session when its coordinator stops.
 
         The coordinator waits for this thread before it closes the session.
         """
         coord.wait_for_stop()
-        if self._has_ended:
-            return
+        last = [each.dismiss_op for each in self._graphs]
+        if not self._has_ended:
+            # A program that exits with status 0 ends its training; the hooks are not told of it.
+            fails = [each.fail_op for each in self._graphs]
+            last = [*(self._last_ops() if end.is_exit() else fails), *last]
         # The gate's server may be lost, and a step that waits for it cannot be interrupted.
-        telling = threading.Thread(target=self._try_to_tell, args=(session,), daemon=True)
+        telling = threading.Thread(target=self._try_to_tell, args=(session, last), daemon=True)
         telling.start()
-        telling.join(_TELL_SECS)
+        limit = time.monotonic() + _TELL_SECS
+        for thread in (telling, *reporters):
+            thread.join(max(0, limit - time.monotonic()))
 
-    def _try_to_tell(self, session: v1.Session) -> None:
+    def _try_to_tell(self, session: v1.Session, ops: list[tf.Operation]) -> None:
         # If the session is lost, the gate learns of it when the connection closes.
         with contextlib.suppress(tf.errors.OpError, RuntimeError):
-            session.run(self._graph.fail_op)
+            session.run(ops)
 
     def _check_ready(self, session: v1.Session) -> None:
         missing = [name.decode() for name in session.run(self._ready_op)]

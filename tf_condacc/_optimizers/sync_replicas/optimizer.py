@@ -14,12 +14,13 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._optimizers.sync_replicas.gate import GateOptions
-from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
+from tf_condacc._optimizers.sync_replicas.graph import SyncGraph, warn_of_placeholders
 from tf_condacc._optimizers.sync_replicas.hook import HookOperations, SyncReplicasOptimizerHook
 from tf_condacc._optimizers.sync_replicas.pushes import PushOptions
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
-from tf_condacc._tensorflow import is_function
+from tf_condacc._sums import added_up
+from tf_condacc._tensorflow import is_control_flow, is_function
 from tf_condacc._typing import DTypeLike, GradientAndVariable
 
 _TRANSPORT_DTYPES = (tf.bfloat16, tf.float16)
@@ -63,7 +64,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         replicas_to_aggregate: Number of gradients that each step averages.
         total_num_replicas: Number of workers; by default `replicas_to_aggregate`. If it is higher,
             the others are backups: the first gradients count, and later ones are dropped. If it is
-            lower, workers compute several gradients in a step.
+            lower, or fewer workers come, workers compute several gradients in a step.
         variable_averages: A ``tf.train.ExponentialMovingAverage`` to apply after each step, or
             None.
         variables_to_average: The variables to average; by default all trainable variables.
@@ -95,14 +96,32 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self._total_num_replicas = self._checked_count("total_num_replicas", total_num_replicas)
         self._variable_averages = variable_averages
         self._variables_to_average = variables_to_average
-        self._graph: SyncGraph | None = None
+        self._graphs: list[SyncGraph] = []  # One for each gate.
+        self._graph: SyncGraph | None = None  # That of the last apply_gradients().
+        self._is_chief: bool | None = None  # What the hook of a session says.
         # Subclasses that were written for the original read these attributes.
         self._tokens_per_step = max(self._total_num_replicas, self._replicas_to_aggregate)
-        self._global_step: tf.Variable | None = None
+        self._global_step: Any = None
         self._gradients_applied = False
         self._chief_queue_runner: ChiefQueueRunner | None = None
         self._accumulator_list: list[tuple[Any, str]] = []  # With the device of each.
         self.configure()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what copies and pickles contain: all but the operations of a graph.
+
+        Raises:
+            TypeError: `apply_gradients` has been called, so a copy would have the same gate and
+                gradients.
+        """
+        if self._graphs:
+            raise TypeError(
+                f"SyncReplicasOptimizer '{self.get_name()}' cannot be copied or pickled after "
+                "apply_gradients(), because its gate and its gradients belong to the graph. Copy "
+                "it before, or make another optimizer."
+            )
+        # Otherwise, shallow copies would share the lists.
+        return {**vars(self), "_graphs": [], "_accumulator_list": []}
 
     def configure(
         self,
@@ -138,7 +157,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: An argument is out of range, or `apply_gradients` has been called.
         """
-        if self._graph is not None:
+        if self._graphs:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
             )
@@ -178,9 +197,15 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     ) -> Any:
         """Builds the step of a worker, and that of the chief.
 
+        It may be called several times in a graph, as programs do that have a loss for each length
+        of their input. All training operations share one hook and one queue runner. Those whose
+        gradients are of the same variables and kinds bring them to the same rounds. Others have
+        rounds of their own, so all workers must run them equally often.
+
         Args:
             grads_and_vars: Iterable of (gradient, variable) pairs, as `compute_gradients` returns
-                them. Gradients may be tensors, ``tf.IndexedSlices`` or None.
+                them. Gradients may be tensors, ``tf.IndexedSlices`` or None. Those of a variable
+                that occurs several times are added up.
             global_step: The step variable, which each round increments by one: `[] int32 or
                 int64`. The gate is on its device.
             name: Not used, as in the original.
@@ -190,9 +215,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             and fails with ``tf.errors.OutOfRangeError`` when training has ended.
 
         Raises:
-            ValueError: There are no pairs, `global_step` is None, or a gradient is of an unknown
-                type.
-            RuntimeError: Eager execution is enabled.
+            ValueError: There are no pairs, `global_step` is None or another one than in an earlier
+                call, or a gradient is of an unknown type.
+            RuntimeError: Eager execution is enabled, or this is a function, or a branch or loop of
+                control flow version 2.
         """
         self._check_is_graph()
         grads_and_vars = tuple(grads_and_vars)
@@ -203,7 +229,39 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         for gradient, _ in grads_and_vars:
             if not isinstance(gradient, tf.Tensor | tf.IndexedSlices | None):
                 raise ValueError("Unknown grad type!")
-        self._graph = SyncGraph(
+        grads_and_vars = added_up(grads_and_vars)
+        self._forget_other_graph(global_step)
+        for graph in self._graphs:
+            if graph.accepts(grads_and_vars):
+                graph.add_step(grads_and_vars)
+                break
+        else:
+            graph = self._add_graph(grads_and_vars, global_step)
+        self._graph = graph
+        return graph.step.train_op
+
+    def _forget_other_graph(self, global_step: tf.Variable) -> None:
+        """Begins anew if this is another graph than that of earlier calls.
+
+        Raises:
+            ValueError: `global_step` is another one than in an earlier call in the same graph.
+        """
+        if self._graphs and self._graphs[0].gate.handle.graph is not v1.get_default_graph():
+            self._graphs = []
+            self._accumulator_list = []
+            self._chief_queue_runner = None
+        if self._graphs and global_step is not self._global_step:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects one global_step in all calls of "
+                f"apply_gradients(), got '{global_step.op.name}' after "
+                f"'{self._global_step.op.name}'. Make another optimizer for another step."
+            )
+
+    def _add_graph(
+        self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable
+    ) -> SyncGraph:
+        """Adds a gate, its chief's step and a worker's step."""
+        graph = SyncGraph(
             self.get_name(),
             grads_and_vars,
             global_step,
@@ -211,14 +269,25 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             self._push_options,
             lambda reduced: self._update(reduced, global_step),
         )
-        self.ready_for_local_init_op = self._graph.ready_for_local_init_op
-        self.local_step_init_op = self._graph.local_step_init_op
-        self.chief_init_op = self._graph.chief_init_op
+        warn_of_placeholders(graph.chief.sync_op, self.get_name())
+        self._graphs.append(graph)
         self._global_step = global_step
         self._gradients_applied = True
-        self._chief_queue_runner = self._graph.queue_runner
-        self._accumulator_list = [(each.accumulator, each.device) for each in self._graph.pushed]
-        return self._graph.step.train_op
+        self._accumulator_list += [(each.accumulator, each.device) for each in graph.pushed]
+        with tf.control_dependencies(None), v1.name_scope(graph.scope):
+            if self._chief_queue_runner is None:
+                self._chief_queue_runner = ChiefQueueRunner(
+                    self.get_name(), graph.chief, lambda: self._is_chief
+                )
+                self.ready_for_local_init_op = graph.ready_for_local_init_op
+                self.local_step_init_op = graph.local_step_init_op
+                self.chief_init_op = graph.chief_init_op
+            else:
+                self._chief_queue_runner.add(graph.chief)
+                inits = [each.local_step_init_op for each in self._graphs]
+                self.local_step_init_op = tf.group(*inits)
+                self.chief_init_op = tf.group(*(each.chief_init_op for each in self._graphs))
+        return graph
 
     def get_chief_queue_runner(self) -> ChiefQueueRunner:
         """Returns the queue runner for the chief to start.
@@ -229,15 +298,18 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        if self._graph is None:
+        if self._chief_queue_runner is None:
             raise ValueError("Should be called after apply_gradients().")
-        return self._graph.queue_runner
+        return self._chief_queue_runner
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> tf.Operation:
         """Returns an operation for the chief to run before its queue runner is started.
 
         No tokens are needed here. If a number is given, this many steps end without waiting for the
         round, as they do with the original. The gradients of the steps after them may be dropped.
+        As with the original, the first round then waits for the workers that it needs beside these
+        steps: with 0 tokens, for `replicas_to_aggregate` workers, or `total_num_replicas` if that
+        is less. Without a number, nobody waits for a worker that has never come.
 
         Args:
             num_tokens: Number of steps that do not wait. If it is -1, all steps wait.
@@ -246,7 +318,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
                 the original needs.
         """
-        if self._graph is None:
+        if not self._graphs:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
         num_needed = self._replicas_to_aggregate - self._total_num_replicas
         if num_tokens != -1 and num_tokens < num_needed:
@@ -254,8 +326,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 "Too few tokens to finish the first step: "
                 f"{num_tokens} (given) vs {num_needed} (needed)"
             )
-        if num_tokens > 0:
-            return self._graph.gate.add_credits(num_tokens)
+        if num_tokens >= 0:
+            return tf.group(*(each.gate.add_credits(num_tokens) for each in self._graphs))
         return tf.no_op(name="no_init_tokens")
 
     def make_session_run_hook(
@@ -280,8 +352,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
         They are dropped if the round had no slot left for them, or if another worker took over the
         slot and pushed all of its gradients first. The tensor is part of the worker's step: fetch
-        it together with the training operation. Fetching it alone also runs a step. The original
-        has no such property.
+        it together with the training operation. Fetching it alone also runs a step. After several
+        calls of `apply_gradients`, it is that of the last one. The original has no such property.
 
         Raises:
             ValueError: `apply_gradients` has not been called.
@@ -301,9 +373,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        if self._graph is None:
+        if not self._graphs:
             raise ValueError("num_dropped() should be called after apply_gradients().")
-        return tf.identity(self._graph.gate.num_dropped(), name=name)
+        counts = [each.gate.num_dropped() for each in self._graphs]
+        return tf.identity(tf.add_n(counts) if len(counts) > 1 else counts[0], name=name)
 
     @property
     def _wrapped(self) -> v1.train.Optimizer:
@@ -311,12 +384,14 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     def _hook_operations(self, is_chief: bool, num_tokens: int) -> HookOperations:
         """Returns what the hook of a worker runs. Subclasses may have replaced the attributes."""
-        if self._graph is None:
+        if self._chief_queue_runner is None:
             raise ValueError(
                 "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
             )
+        self._is_chief = is_chief
         return HookOperations(
-            self._graph,
+            self._graphs,
+            self._chief_queue_runner,
             self.ready_for_local_init_op,
             self.chief_init_op if is_chief else self.local_step_init_op,
             self.get_init_tokens_op(num_tokens) if is_chief else None,
@@ -368,6 +443,12 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         """Raises a RuntimeError unless operations are added to a graph for sessions."""
         if tf.executing_eagerly():
             where = "eager execution is enabled"
+        elif is_control_flow(v1.get_default_graph()):
+            raise RuntimeError(
+                f"Optimizer '{self.get_name()}' cannot be used in a branch or a loop of control "
+                "flow version 2. Call tf.compat.v1.disable_control_flow_v2() before the graph is "
+                "built, or call apply_gradients() outside."
+            )
         elif is_function(v1.get_default_graph()):
             where = "this is a tf.function, or code that a strategy runs on replicas"
         else:

@@ -81,6 +81,7 @@ class VariableGradients:
         options: How gradients travel and are reduced.
 
     Attributes:
+        computed: The gradient, as the worker computes it.
         gradient: The gradient, in the data type in which it is sent.
         variable: The variable.
         name: Name of the accumulator.
@@ -91,6 +92,7 @@ class VariableGradients:
     def __init__(
         self, gradient: Gradient, variable: tf.Variable, scope: str, options: PushOptions
     ) -> None:
+        self.computed = gradient
         self._dtype = gradient.dtype
         self.gradient = _in_transport_dtype(gradient, options.transport_dtype)
         self.variable = variable

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
+from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._optimizers.sync_replicas.ending import SessionEnd
 from tf_condacc._optimizers.sync_replicas.gate import Reports, SyncGate
 from tf_condacc._optimizers.sync_replicas.recovery import aborted
+
+_LOG = logging.getLogger("tf_condacc")
 
 
 class _Recovering:
@@ -41,6 +47,28 @@ class _Recovering:
             self._coordinator.request_stop(error)
 
 
+class ChiefOperations(NamedTuple):
+    """What a chief's queue runner runs at one gate.
+
+    Attributes:
+        gate: The gate.
+        sync_op: Operation that waits for a round and applies its gradients.
+        init_op: Operation that opens the gate.
+        is_chief: Whether `init_op` has found that the gate belongs to this chief: `[] bool`.
+        dismiss_op: Operation that ends the waits of this session.
+        close_op: Operation that ends the training.
+        reports: Reports about rounds that last for too long; None if there are none.
+    """
+
+    gate: SyncGate
+    sync_op: tf.Operation
+    init_op: tf.Operation
+    is_chief: tf.Tensor
+    dismiss_op: tf.Operation
+    close_op: tf.Operation
+    reports: Reports | None
+
+
 class ChiefQueueRunner(v1.train.QueueRunner):
     """Applies the gradients of round after round, until training ends.
 
@@ -50,38 +78,43 @@ class ChiefQueueRunner(v1.train.QueueRunner):
     an error, training continues in the next session. A chief that another one has replaced ends
     nothing: its operations at the gate fail or do nothing.
 
-    Programs for the first versions of TensorFlow start the threads without `chief_init_op`, which
-    did not exist. If no chief has ever prepared the gate, the threads are preceded by it.
+    Programs start the threads in processes that are not the chief, or beside the hook, or without
+    `chief_init_op`, which the first versions of TensorFlow did not have. So before they start, the
+    threads volunteer: they open the gate if no other chief has. If there is a chief, or as soon as
+    one comes, they do nothing until the coordinator stops, unless that chief never starts its own
+    queue runner.
 
     Args:
-        gate: The gate of the rounds.
-        sync_op: Operation that waits for a round and applies its gradients.
-        init_op: Operation that opens the gate.
-        reports: Reports about rounds that last for too long; None if there are none.
+        optimizer: Name of the optimizer, which messages give.
+        first: The operations at the first gate.
+        is_chief: Returns whether this process is the chief, or None if that is not known. A hook
+            tells it, and prepares the gate.
     """
 
     def __init__(
-        self,
-        gate: SyncGate,
-        sync_op: tf.Operation,
-        init_op: tf.Operation,
-        reports: Reports | None,
+        self, optimizer: str, first: ChiefOperations, is_chief: Callable[[], bool | None]
     ) -> None:
-        with gate.on_device():
+        with first.gate.on_device():
             nothing = tf.no_op(name="runner_closed")
         # The constructor is decorated to log that queues of input pipelines are deprecated.
         inspect.unwrap(v1.train.QueueRunner.__init__)(
             self,
-            gate.handle.op,
-            [sync_op],
+            first.gate.handle.op,
+            [first.sync_op],
             close_op=nothing,
-            cancel_op=gate.dismiss(),
+            cancel_op=first.dismiss_op,
             queue_closed_exception_types=(tf.errors.OutOfRangeError,),
         )
-        self._close_gate = gate.close()
-        self._has_been_prepared = gate.has_been_prepared()
-        self._init_op = init_op
-        self._reports = reports
+        self._optimizer = optimizer
+        self._is_chief = is_chief
+        self._gates = [first]
+        self._has_said_idle = False
+
+    def add(self, operations: ChiefOperations) -> None:
+        """Adds the operations at another gate of the same optimizer."""
+        self._gates.append(operations)
+        self.enqueue_ops.append(operations.sync_op)
+        self._cancel_op = tf.group(*(each.dismiss_op for each in self._gates))
 
     def create_threads(
         self,
@@ -101,11 +134,11 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         Returns:
             The threads; none if those of this session exist already.
         """
-        if not sess.run(self._has_been_prepared):
-            sess.run(self._init_op)
+        self._volunteer(sess)
         threads = self.create_threads_without_closing(sess, coord, daemon, start)
         if threads and coord is not None:
-            closer = threading.Thread(target=self._close_when_ended, args=(sess, coord))
+            end = SessionEnd.of(coord)
+            closer = threading.Thread(target=self._close_when_ended, args=(sess, coord, end))
             closer.daemon = daemon
             coord.register_thread(closer)
             if start:
@@ -122,12 +155,31 @@ class ChiefQueueRunner(v1.train.QueueRunner):
     ) -> list[threading.Thread]:
         """Creates the same threads except the one that closes the gate."""
         threads = super().create_threads(sess, coord, daemon, start)
-        if threads and self._reports is not None:
-            reporter = self._reports.thread(sess)
+        if not threads:
+            return threads
+        for reports in [each.reports for each in self._gates if each.reports is not None]:
+            reporter = reports.thread(sess)
+            if coord is not None:
+                coord.register_thread(reporter)
             if start:
                 reporter.start()
             threads.append(reporter)
         return threads
+
+    def _volunteer(self, session: v1.Session) -> None:
+        """Opens the gates if nobody else has, or will."""
+        is_chief = self._is_chief()
+        if is_chief is None:
+            feed = {each.gate.volunteers: True for each in self._gates}
+            fetches = [(each.is_chief, each.init_op) for each in self._gates]
+            is_chief = all(found for found, _ in session.run(fetches, feed))
+        if not is_chief and not self._has_said_idle:
+            self._has_said_idle = True
+            _LOG.warning(
+                "SyncReplicasOptimizer '%s': the chief's queue runner was started in a process "
+                "that is not the chief. It stays idle as long as the chief's own one runs.",
+                self._optimizer,
+            )
 
     def _run(
         self,
@@ -137,13 +189,13 @@ class ChiefQueueRunner(v1.train.QueueRunner):
     ) -> None:
         super()._run(sess, enqueue_op, None if coord is None else _Recovering(coord, sess))
 
-    def _close_when_ended(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
+    def _close_when_ended(
+        self, session: v1.Session, coord: tf.train.Coordinator, end: SessionEnd
+    ) -> None:
         coord.wait_for_stop()
-        try:
-            coord.raise_requested_exception()
-        except Exception:
+        if end.has_error():
             return  # Training continues. Whoever joins the coordinator gets the error.
         try:
-            session.run(self._close_gate)
+            session.run([each.close_op for each in self._gates])
         except (tf.errors.OpError, RuntimeError):
-            pass  # The session has been closed, or is lost.
+            pass  # The session has been closed, or is lost, or this is not the chief.

@@ -105,4 +105,18 @@ BUGS = [
         old="    if (may_claim) Count(step);\n",
         new="",
     ),
+    Bug(
+        breaks="A late call of a replaced session's queue runner takes the gate back.",
+        program="gate",
+        file="sync/chief_state.h",
+        old="    if (WasReplaced(chief)) return false;\n",
+        new="",
+    ),
+    Bug(
+        breaks="A chief takes the round that its deputy is taking.",
+        program="gate",
+        file="sync/sync_gate_waits.cc",
+        old="is_open() && is_full() && deputy_round_ != round_;\n",
+        new="is_open() && is_full();\n",
+    ),
 ]

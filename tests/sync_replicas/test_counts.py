@@ -1,0 +1,118 @@
+"""Tests of numbers of gradients and workers that are not those of the workers that come."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tests.sync_replicas.training import OneProcess
+
+v1 = tf.compat.v1
+# The numbers of gradients and workers that are given, and that of the workers that come.
+_SOME = [(1, 3, 1), (2, 2, 1), (3, 1, 1), (3, 4, 1), (4, 4, 1)]
+_SOME += [(1, 4, 2), (2, 1, 3), (2, 2, 4), (3, 4, 2), (4, 4, 2), (4, 3, 3)]
+
+
+def updates_of(kind: Any, replicas: int, total: int, count: int) -> dict[int, np.ndarray]:
+    """Returns the weights by the number of updates, of a training with one worker."""
+    with tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        weight = v1.get_variable("w", initializer=np.float32([0.7, -1.3]))
+        optimizer = kind(v1.train.MomentumOptimizer(0.1, 0.9), replicas, total)
+        train = optimizer.minimize(tf.reduce_sum(weight**4 / 3), global_step=step)
+        tokens = optimizer.get_init_tokens_op()
+        updates: dict[int, np.ndarray] = {}
+        coordinator = tf.train.Coordinator()
+        with v1.Session() as session:
+            session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+            session.run(optimizer.chief_init_op)
+            runner = optimizer.get_chief_queue_runner()
+            runner.create_threads(session, coordinator, daemon=True, start=True)
+            session.run(tokens)
+            while max(updates, default=0) < count:
+                session.run(train)
+                # The chief of the original may update between two reads.
+                before, values, after = session.run(step), session.run(weight), session.run(step)
+                if before == after:
+                    updates[int(before)] = values
+            coordinator.request_stop()
+    return updates
+
+
+@pytest.mark.parametrize(
+    ("replicas", "total"),
+    [
+        pytest.param(*counts, marks=[] if (*counts, 1) in _SOME else pytest.mark.long)
+        for counts in itertools.product(range(1, 5), range(1, 5))
+    ],
+)
+def test_one_worker_makes_the_updates_of_the_original(replicas, total):
+    """It computes all gradients of a round, whatever number of workers is given."""
+    ours = updates_of(tf_condacc.SyncReplicasOptimizer, replicas, total, 3)
+    theirs = updates_of(v1.train.SyncReplicasOptimizer, replicas, total, 3)
+    for number in sorted(ours.keys() & theirs.keys()):
+        np.testing.assert_array_equal(ours[number], theirs[number])
+    assert len(ours.keys() & theirs.keys()) >= 2
+
+
+@pytest.mark.parametrize(
+    ("replicas", "total", "num_workers"),
+    [
+        pytest.param(*counts, marks=[] if counts in _SOME else pytest.mark.long)
+        for counts in itertools.product(range(1, 5), range(1, 5), range(2, 5))
+    ],
+)
+def test_each_update_has_the_gradients_of_the_workers_that_have_come(
+    training, replicas, total, num_workers
+):
+    """The chief trains alone at first. `check` finds one gradient of each slot in each update."""
+    run = training(OneProcess(), replicas, total)
+    run.models += [run._make(task) for task in range(len(run.models), num_workers)]
+    run.start(0, last_step=6)
+    while run.step(0) < 2:
+        pass
+    run.start(*range(1, num_workers))
+    for task in range(num_workers):
+        run.train_on_thread(task)
+    run.join()
+    run.check()
+    takes = collections.Counter(
+        event["round"] for event in run.log.events if event["kind"] == "take"
+    )
+    assert len(takes) >= 6 and set(takes.values()) == {2}  # There are two variables.
+    with_slots = {
+        event["task"]
+        for event in run.log.events
+        if event["kind"] == "push" and event["outcome"] == tf_condacc.ApplyOutcome.ADDED
+    }
+    if replicas >= total >= num_workers:
+        assert with_slots == set(range(num_workers))
+
+
+def test_explicit_tokens_wait_for_the_workers_that_they_need(two_ps, training):
+    """As in the original, where a worker without a token waits for the others."""
+    run = training(two_ps, 2, 2)
+    for model in run.models:
+        with model.graph.as_default():
+            run.sessions[model.task] = v1.train.MonitoredTrainingSession(
+                two_ps.targets[model.task],
+                model.is_chief,
+                hooks=[model.hook(num_tokens=0)],
+                save_checkpoint_secs=None,
+                save_summaries_steps=None,
+                log_step_count_steps=None,
+            )
+        if model.is_chief:
+            waiting = run.steps_on_thread(0)
+            run.await_state(lambda state: state.num_complete == 1)
+            waiting.join(0.3)
+            assert waiting.is_alive() and run.gate_state().num_complete == 1
+    run.steps_on_thread(1)
+    run.join()
+    run.check()

@@ -1,0 +1,308 @@
+"""Tests of programs that start the parts of a chief twice, late, or in other processes.
+
+All of them train with TensorFlow's own class.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tests.sync_replicas.training import OneProcess
+
+v1 = tf.compat.v1
+_names = itertools.count()
+STEPS = 5
+
+
+class Program:
+    """The program of one worker. Its gradient is 10 to the power of the worker's number.
+
+    Args:
+        place: Where it trains.
+        task: Number of the worker.
+        name: Name of the optimizer, and prefix of the variables.
+        replicas: Number of gradients in a round, and of workers.
+    """
+
+    def __init__(self, place: Any, task: int, name: str, replicas: int = 2) -> None:
+        self.target = place.targets[task]
+        self.is_chief = task == 0
+        self.graph = tf.Graph()
+        with self.graph.as_default(), v1.device(place.device(task)):
+            self.step = v1.get_variable(
+                f"{name}_step",
+                initializer=tf.constant(0, tf.int64),
+                trainable=False,
+                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
+            )
+            self.weight = v1.get_variable(f"{name}_w", initializer=tf.zeros([], tf.float64))
+            self.optimizer = tf_condacc.SyncReplicasOptimizer(
+                v1.train.GradientDescentOptimizer(-replicas), replicas, name=name
+            )
+            gradient = tf.constant(10.0**task, tf.float64)
+            self.train = self.optimizer.apply_gradients([(gradient, self.weight)], self.step)
+            self.init = v1.variables_initializer([self.step, self.weight])
+            self.local_init = v1.local_variables_initializer()
+            self.gate_state = self.optimizer._graph.gate.state()
+            self.runner = self.optimizer.get_chief_queue_runner()
+
+    def hook(self) -> Any:
+        return self.optimizer.make_session_run_hook(self.is_chief, num_tokens=0)
+
+    def monitored(self, *hooks: Any) -> Any:
+        """Returns a monitored session; the chief's must be made first."""
+        with self.graph.as_default():
+            return v1.train.MonitoredTrainingSession(
+                self.target,
+                self.is_chief,
+                hooks=[*hooks, v1.train.StopAtStepHook(last_step=STEPS)],
+                save_checkpoint_secs=None,
+                save_summaries_steps=None,
+                log_step_count_steps=None,
+                stop_grace_period_secs=10,
+            )
+
+    def session(self) -> Any:
+        """Returns a plain session in which the variables are initialized."""
+        session = v1.Session(self.target, graph=self.graph)
+        if self.is_chief:
+            session.run(self.init)
+        session.run(self.local_init)
+        return session
+
+
+@pytest.fixture
+def pair(two_ps) -> list[Program]:
+    """Returns a chief and a worker."""
+    name = f"program{next(_names)}"
+    return [Program(two_ps, task, name) for task in (0, 1)]
+
+
+@pytest.fixture
+def idle_messages() -> Iterator[list[str]]:
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "idle" in record.getMessage():
+                lines.append(record.getMessage())
+
+    handler = Lines()
+    logging.getLogger("tf_condacc").addHandler(handler)
+    yield lines
+    logging.getLogger("tf_condacc").removeHandler(handler)
+
+
+def in_threads(*calls: Any) -> None:
+    """Makes calls at the same time; fails if one does not end, or has failed."""
+    errors: list[BaseException] = []
+
+    def note(call: Any) -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=note, args=(call,), daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not errors, errors
+    assert not any(thread.is_alive() for thread in threads), "a worker hangs"
+
+
+def train_both(pair: list[Program], sessions: list[Any]) -> None:
+    """Trains until both sessions have ended, and checks that each round had both gradients."""
+
+    def train(program: Program, session: Any) -> None:
+        with session:
+            while not session.should_stop():
+                session.run(program.train)
+
+    in_threads(*(lambda p=p, s=s: train(p, s) for p, s in zip(pair, sessions, strict=True)))
+    check(pair[1], STEPS)
+
+
+def check(program: Program, steps: int) -> None:
+    with v1.Session(program.target, graph=program.graph) as session:
+        assert session.run([program.step, program.weight]) == [steps, 11.0 * steps]
+
+
+@pytest.mark.parametrize("kind", ["same", "two"])
+def test_a_hook_that_comes_twice_trains_as_one(pair, kind):
+    sessions = []
+    for program in pair:
+        hook = program.hook()
+        sessions.append(program.monitored(hook, hook if kind == "same" else program.hook()))
+    train_both(pair, sessions)
+
+
+def test_a_runner_of_the_collection_beside_the_hook_of_each_worker(pair, idle_messages):
+    sessions = []
+    for program in pair:
+        with program.graph.as_default():
+            v1.train.add_queue_runner(program.runner)
+        sessions.append(program.monitored(program.hook()))
+    train_both(pair, sessions)
+    (line,) = idle_messages
+    assert pair[0].optimizer.get_name() in line
+
+
+def test_a_runner_that_starts_before_its_chief_comes_gives_way_to_it(pair):
+    """The runner of the worker opens the gate, because it cannot know that a chief will come."""
+    chief, worker = pair
+    coordinators = [tf.train.Coordinator() for _ in pair]
+    with chief.session() as of_chief, worker.session() as of_worker:
+        for program, session, coord in zip(
+            reversed(pair), (of_worker, of_chief), coordinators, strict=True
+        ):
+            if program is chief:
+                session.run(program.optimizer.chief_init_op)
+            program.runner.create_threads(session, coord, daemon=True, start=True)
+        of_worker.run(worker.optimizer.local_step_init_op)
+        for step in range(1, STEPS + 1):
+            in_threads(lambda: of_chief.run(chief.train), lambda: of_worker.run(worker.train))
+            check(chief, step)
+        for coord in coordinators:  # The worker's ends first, and ends nothing.
+            coord.request_stop()
+            coord.join(stop_grace_period_secs=10)
+
+
+@pytest.mark.parametrize("has_init_op", [True, False])
+def test_every_worker_starts_the_runner_without_hooks(pair, idle_messages, has_init_op):
+    coordinator = tf.train.Coordinator()
+    with contextlib.ExitStack() as stack:
+        sessions = [stack.enter_context(program.session()) for program in pair]
+        for program, session in zip(pair, sessions, strict=True):
+            optimizer = program.optimizer
+            if has_init_op:
+                is_chief = program.is_chief
+                session.run(optimizer.chief_init_op if is_chief else optimizer.local_step_init_op)
+            program.runner.create_threads(session, coordinator, daemon=True, start=True)
+        for step in range(1, STEPS + 1):
+            in_threads(
+                *(lambda p=p, s=s: s.run(p.train) for p, s in zip(pair, sessions, strict=True))
+            )
+            check(pair[0], step)
+        coordinator.request_stop()
+        coordinator.join(stop_grace_period_secs=10)
+    assert len(idle_messages) == 1
+
+
+def test_a_runner_that_only_another_worker_starts_makes_the_updates(pair):
+    chief, worker = pair
+    coordinator = tf.train.Coordinator()
+    with chief.session() as of_chief, worker.session() as of_worker:
+        of_chief.run(chief.optimizer.chief_init_op)
+        of_worker.run(worker.optimizer.local_step_init_op)
+        worker.runner.create_threads(of_worker, coordinator, daemon=True, start=True)
+        for step in range(1, STEPS + 1):
+            if step == STEPS:  # The chief's own runner comes late.
+                chief.runner.create_threads(of_chief, coordinator, daemon=True, start=True)
+            in_threads(lambda: of_chief.run(chief.train), lambda: of_worker.run(worker.train))
+            check(chief, step)
+        coordinator.request_stop()
+        coordinator.join(stop_grace_period_secs=10)
+
+
+def test_a_second_preparation_in_one_session_goes_on_in_the_running_round(pair):
+    """The gradient that the other worker has pushed before is used."""
+    chief, worker = pair
+    coordinator = tf.train.Coordinator()
+    with chief.session() as of_chief, worker.session() as of_worker:
+        of_chief.run(chief.optimizer.chief_init_op)
+        of_worker.run(worker.optimizer.local_step_init_op)
+        chief.runner.create_threads(of_chief, coordinator, daemon=True, start=True)
+        for step in range(1, STEPS + 1):
+            pushed = threading.Thread(target=of_worker.run, args=(worker.train,), daemon=True)
+            pushed.start()
+            await_complete(chief, of_chief, 1)
+            of_chief.run(chief.optimizer.chief_init_op)
+            in_threads(lambda: of_chief.run(chief.train))
+            pushed.join(30)
+            check(chief, step)
+        coordinator.request_stop()
+        coordinator.join(stop_grace_period_secs=10)
+
+
+def test_a_preparation_in_a_new_session_discards_the_round(pair):
+    """The new session may have restored other weights."""
+    chief, worker = pair
+    with chief.session() as first, worker.session() as of_worker:
+        first.run(chief.optimizer.chief_init_op)
+        of_worker.run(worker.optimizer.local_step_init_op)
+        pushing = threading.Thread(target=of_worker.run, args=(worker.train,), daemon=True)
+        pushing.start()
+        await_complete(chief, first, 1)
+        coordinator = tf.train.Coordinator()
+        with v1.Session(chief.target, graph=chief.graph) as second:
+            second.run(chief.local_init)
+            # A runner of the collection starts before the hook has run chief_init_op.
+            chief.runner.create_threads(second, coordinator, daemon=True, start=True)
+            second.run(chief.optimizer.chief_init_op)
+            pushing.join(30)  # The worker is told to compute its gradient again.
+            assert not pushing.is_alive()
+            in_threads(lambda: second.run(chief.train), lambda: of_worker.run(worker.train))
+            check(chief, 1)
+            coordinator.request_stop()
+            coordinator.join(stop_grace_period_secs=10)
+
+
+def await_complete(program: Program, session: Any, count: int) -> None:
+    for _ in range(3000):
+        if session.run(program.gate_state.num_complete) == count:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("the gradient does not come")
+
+
+def test_a_volunteer_follows_one_whose_process_has_ended():
+    """Programs for TensorFlow 0.12 have no chief_init_op that could tell the gate of a chief."""
+    place = OneProcess()
+    name = f"program{next(_names)}"
+    first, second = (Program(place, 0, name, replicas=1) for _ in range(2))
+    lost = tf.train.Coordinator()
+    with first.session() as session:
+        first.runner.create_threads(session, lost, daemon=True, start=True)
+        session.run(first.train)
+        assert session.run(first.weight) == 1.0
+    assert lost.wait_for_stop(10)  # Its wait at the gate was cancelled.
+    with v1.Session(second.target, graph=second.graph) as session:
+        session.run(second.local_init)
+        coordinator = tf.train.Coordinator()
+        second.runner.create_threads(session, coordinator, daemon=True, start=True)
+        for _ in range(3):
+            session.run(second.train)
+        assert session.run([second.step, second.weight]) == [4, 4.0]
+        coordinator.request_stop()
+        coordinator.join(stop_grace_period_secs=10)
+
+
+def test_no_thread_outlives_the_coordinator(two_ps):
+    program = Program(two_ps, 0, f"program{next(_names)}", replicas=1)
+    with program.session() as session:
+        session.run(program.optimizer.chief_init_op)
+        coordinator = tf.train.Coordinator()
+        threads = program.runner.create_threads(session, coordinator, start=True)
+        for _ in range(3):
+            session.run(program.train)
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=10)
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_no_thread_of_a_hook_outlives_the_coordinator(pair):
+    before = set(threading.enumerate())
+    train_both(pair, [program.monitored(program.hook()) for program in pair])
+    names = {thread.name for thread in set(threading.enumerate()) - before}
+    assert not [name for name in names if name.startswith(("Reports", "Queue", "SyncReplicas"))]
