@@ -83,7 +83,8 @@ class GradientAccumulator(Trackable):
 
     Args:
         variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
-            the data types of the gradients.
+            the data types of the gradients. The gradients of a variable that comes several times
+            are added up.
         num_micro_batches: Number of micro-batches that make an update. For a number that changes,
             a function of the number of updates that were made, or taken, before. In a function or
             graph it gets and returns tensors, `[]`, so that it may read a variable.
@@ -118,8 +119,8 @@ class GradientAccumulator(Trackable):
     ) -> None:
         self._name = name
         self._title = f"GradientAccumulator '{name}'"  # Error messages begin with it.
-        self._variables = checked_variables(self._title, variables)
-        self._checks = Checks(self._title, self._variables)
+        self._checks = Checks(self._title, checked_variables(self._title, variables))
+        self._variables = self._checks.variables
         self._num_micro_batches = self._checks.number(num_micro_batches)
         if reduction_type not in ("MEAN", "SUM"):
             raise ValueError(
@@ -138,7 +139,7 @@ class GradientAccumulator(Trackable):
 
     @property
     def variables(self) -> list[Any]:
-        """The variables, in the order in which their gradients are expected."""
+        """The variables, each of them once, in the order of what is taken."""
         return list(self._variables)
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._sums import added_up
 from tf_condacc._tensorflow import converted_as_caller, is_compiled
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
@@ -55,12 +56,14 @@ class Checks:
 
     Attributes:
         title: What error messages call the object.
-        variables: The variables whose gradients it accumulates.
+        given: The variables whose gradients it is given.
+        variables: The same, each of them once.
     """
 
     def __init__(self, title: str, variables: Sequence[VariableLike] = ()) -> None:
         self.title = title
-        self.variables = variables
+        self.given = variables
+        self.variables = list({id(variable): variable for variable in variables}.values())
 
     def number(self, num_micro_batches: Any) -> int | NumberOfUpdate:
         """Returns a number of micro-batches as an integer, or a function as it is.
@@ -133,6 +136,10 @@ class Checks:
     def gradients(self, gradients: Iterable[Gradient | None]) -> list[Gradient | None]:
         """Converts gradients to tensors or ``tf.IndexedSlices``, and compares them with variables.
 
+        Returns:
+            A gradient for each of `variables`. Those of a variable that was given several times are
+            added up.
+
         Raises:
             TypeError: They are not in a list.
             ValueError: Their number, or the shape or the data type of one, is wrong, or all are
@@ -154,9 +161,9 @@ class Checks:
                 f"{self.title} got pairs of gradients and variables. It knows the variables: pass "
                 "the gradients only."
             )
-        if len(gradients) != len(self.variables):
+        if len(gradients) != len(self.given):
             raise ValueError(
-                f"{self.title} expects {len(self.variables)} gradients, one for each variable, got "
+                f"{self.title} expects {len(self.given)} gradients, one for each variable, got "
                 f"{len(gradients)}. Pass the gradients of all variables, in their order. Was "
                 "`trainable` of a Keras model changed after the accumulator was made?"
             )
@@ -165,12 +172,13 @@ class Checks:
                 f"{self.title} got None for each gradient: the loss depends on none of the "
                 "variables, or these are gradients of other variables."
             )
-        return [
+        checked = [
             None
             if gradient is None
             else _checked_gradient(self.title_of(variable), gradient, variable)
-            for gradient, variable in zip(gradients, self.variables, strict=True)
+            for gradient, variable in zip(gradients, self.given, strict=True)
         ]
+        return [gradient for gradient, _ in added_up(zip(checked, self.given, strict=True))]
 
     def weight(self, weight: TensorLike | None) -> tf.Tensor | None:
         """Converts the weight of a micro-batch; its value is checked when the result is computed.

@@ -443,10 +443,13 @@ class ReplicaAccumulators(Trackable):
 
     def reset(self) -> None:
         """Discards the gradients and weights of all replicas of this process."""
-        sums = (each for sums in self._sums.values() for each in sums)
-        for each in (*sums, *self._weights.values(), *self._absences.values()):
+        sums = (each.accumulator for sums in self._sums.values() for each in sums)
+        counts = (
+            each.accumulator for of in (self._weights, self._absences) for each in of.values()
+        )
+        for accumulator in (*sums, *counts):
             # The step counts the updates, on which their number of micro-batches may depend.
-            each.accumulator.reset(each.accumulator.global_step())
+            accumulator.reset(accumulator.global_step())
 
     def emptied(self, checks: Checks) -> ReplicaAccumulators:
         """Returns an object for other variables, under the same strategy, without accumulators."""

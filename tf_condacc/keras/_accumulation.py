@@ -566,7 +566,9 @@ class Accumulation:
             )
         return reduction_type
 
-    def _accumulator_of(self, key: Key, variables: list[Any], updater: _Updater) -> _Accumulator:
+    def _accumulator_of(
+        self, key: Key, variables: Sequence[Any], updater: _Updater
+    ) -> _Accumulator:
         """Returns what a call of an optimizer accumulates, which is made outside of the replicas.
 
         It has all variables of the optimizer: the gradients of other micro-batches of the same

@@ -142,3 +142,22 @@ def test_a_variable_may_have_dense_sparse_and_no_gradients_in_turn(kinds, in_fun
     taken = wrap(accumulator.take)()[0]
     assert isinstance(taken, tf.IndexedSlices) == (kinds in ("sd", "nsd", "nds", "ns"))
     np.testing.assert_allclose(tf.convert_to_tensor(taken), total / len(kinds), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kinds", ["dd", "ss", "sd", "dn"])
+@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+def test_gradients_of_a_variable_that_comes_twice_are_added_up(kinds, in_function):
+    variable = tf.Variable(tf.zeros([4, 2]))
+    accumulator = GradientAccumulator([variable, variable], 1)
+    wrap = tf.function if in_function else lambda function: function
+    gradients = {
+        "d": tf.ones([4, 2]),
+        "s": tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]), tf.constant([4, 2])),
+        "n": None,
+    }
+    optimizer = v1.train.MomentumOptimizer(1.0, 0.5)
+    both = [gradients[kind] for kind in kinds]
+    wrap(lambda: accumulator.apply_gradients(optimizer, both, global_clipnorm=1000.0))()
+    expected_sum = {"dd": [2, 2, 2, 2], "ss": [0, 2, 0, 0], "sd": [1, 2, 1, 1], "dn": [1] * 4}
+    assert (-variable.numpy()[:, 0]).tolist() == expected_sum[kinds]
+    assert len(accumulator.variables) == 1
