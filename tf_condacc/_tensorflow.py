@@ -44,8 +44,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def not_converted(function: _Function) -> _Function:
     """Keeps AutoGraph from converting a function, whose conditions are Python values.
 
-    The wrapper that ``tf.autograph.experimental.do_not_convert`` returns has this mark, too, but it
-    would cost time in each eager call, and hide from the function how its caller is converted.
+    Functions of the program, such as methods of optimizers, have to be called by way of
+    `converted_as_caller` to be converted as usual. The wrapper that
+    ``tf.autograph.experimental.do_not_convert`` returns has this mark, too, but it would cost time
+    in each eager call, and hide from the function how its caller is converted.
     """
     function.__dict__["autograph_info__"] = {}
     return function

@@ -75,3 +75,26 @@ def test_replicas_may_have_sparse_gradients_without_rows(strategy, rows, in_func
     (tf.function(run) if in_function else run)()
     counts = np.bincount([*rows[0], *rows[1]], minlength=4)
     assert variable.numpy()[:, 0].tolist() == (-counts).tolist()
+
+
+@pytest.mark.parametrize("without", [0, 1])
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+def test_a_gradient_may_be_none_on_one_of_the_replicas(strategy, without, rank, in_function):
+    with strategy.scope():
+        variables = [tf.Variable(tf.zeros([2] * rank)) for _ in range(2)]
+        accumulator = tf_condacc.GradientAccumulator(variables, 2)
+    optimizer = v1.train.MomentumOptimizer(1.0, 0.5)
+
+    def apply():
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        one = tf.ones([2] * rank)
+        is_without = tf.get_static_value(replica) == without
+        return accumulator.apply_gradients(optimizer, [one, None if is_without else one])
+
+    run = functools.partial(strategy.run, apply)
+    step = tf.function(run) if in_function else run
+    for _ in range(4):
+        step()
+    both, single = (np.ravel(variable.numpy())[0] for variable in variables)
+    assert (both, single) == (-5.0, -2.5)

@@ -401,6 +401,35 @@ def test_a_decorated_train_step_learns_of_another_number_and_of_the_end():
     assert num_updates(model) == 8
 
 
+class CallsTwice(Subclassed):
+    """A model that gives its layers to the optimizer in two calls."""
+
+    def train_step(self, data: Any) -> Any:
+        loss, pairs = loss_and_pairs(self, data[:2])
+        self.optimizer.apply_gradients(pairs[:2])
+        self.optimizer.apply_gradients(pairs[2:])
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
+def test_all_calls_of_an_optimizer_have_the_same_number_of_micro_batches(run_eagerly):
+    def number(update: Any) -> Any:
+        if update < 1:
+            return 1
+        return 2
+
+    model, optimizer = CallsTwice(), keras.optimizers.SGD(0.1)
+    model(X[:1])
+    optimizer.build(model.trainable_variables)
+    model.compile(optimizer, run_eagerly=run_eagerly)
+    accumulate_gradients(model, number)
+    updates = []
+    for _ in range(5):
+        model.train_on_batch(X[:8], Y[:8])
+        updates.append(num_updates(model))
+    assert updates == [2, 2, 4, 4, 6]
+
+
 def test_a_layer_that_is_frozen_within_an_update_does_not_change():
     model = Subclassed()
     model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)

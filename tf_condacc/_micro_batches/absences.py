@@ -11,16 +11,18 @@ _LOG = logging.getLogger("tf_condacc")
 
 Positions = frozenset[int]  # The positions of some of the variables of a GradientAccumulator.
 
-# The update of a graph is built once for each set of variables that it may leave out.
-_MOST_SETS = 16
+_MOST_BRANCHES = 8  # Each branch of a graph has a whole update.
+_MOST_SETS = 64
+_MOST_NAMES = 4
 
 
 class KnownAbsences:
     """The sets of variables whose gradients were None together in a micro-batch.
 
-    An optimizer must be told in Python which variables it updates. In a graph it is known only
-    when the graph runs for which of them all gradients were None, so the graph has a branch for
-    each set that there may be: those of the known micro-batches and their intersections.
+    An optimizer is told in Python which variables it updates, but a graph learns only at run time
+    which variables had no gradient. The graph therefore has one branch for each set that is
+    possible: those of the micro-batches that are known when it is made, and their intersections.
+    If other variables turn out to have no gradient, their gradients are zeros.
 
     Args:
         checks: The checks of the `GradientAccumulator`, which know its title and its variables.
@@ -28,8 +30,8 @@ class KnownAbsences:
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
-        self._sets: set[Positions] = {frozenset()}  # Each intersection of two of them, too.
-        self._in_graphs: list[tuple[Positions, set[Positions]]] = []
+        self._sets: set[Positions] = set()
+        self._graphs: set[tuple[Positions, frozenset[Positions]]] = set()
         self._has_warned = False
 
     def add(self, absent: Positions) -> None:
@@ -38,37 +40,49 @@ class KnownAbsences:
         Args:
             absent: The positions of the variables whose gradients are None.
         """
-        if absent in self._sets:
+        if absent in self._sets or len(self._sets) >= _MOST_SETS:
             return
-        self._sets |= {absent & known for known in self._sets} | {absent}
-        for possible, branches in self._in_graphs:
-            if not self._has_warned and not self._within(possible) <= branches:
-                self._has_warned = True
-                names = [name_of(self._checks.variables[position]) for position in absent]
-                _LOG.warning(
-                    "%s: the variables %s are the first to have the gradient None together after a "
-                    "function that makes updates was traced. Where that function should leave out "
-                    "only some of those whose gradients it does not have, it takes zeros for their "
-                    "gradients, so that their momentum and weight decay go on. Trace it again, or "
-                    "give zeros instead of None.",
-                    self._checks.title,
-                    names,
-                )
+        self._sets.add(absent)
+        for possible, branches in self._graphs:
+            if not {absent & branch for branch in (possible, *branches)} <= branches:
+                self._warn(absent, "was traced before the gradients of")
 
     def branches(self, possible: Positions) -> list[Positions]:
         """Returns the sets that the update of a graph may leave out, the largest ones first.
 
+        The last one is empty. A warning is logged once if there are too many.
+
         Args:
             possible: The positions of the variables whose gradients may all have been None.
         """
-        largest_first = sorted(self._within(possible), key=len, reverse=True)
-        branches = [*largest_first[: _MOST_SETS - 1], frozenset[int]()]
-        branches = branches if len(largest_first) >= _MOST_SETS else largest_first
-        self._in_graphs.append((possible, set(branches)))
+        found = {known & possible for known in self._sets} | {Positions()}
+        new = found
+        while new and len(found) <= _MOST_BRANCHES:
+            new = {one & other for one in new for other in found} - found
+            found = found | new
+        branches = sorted(found, key=lambda each: (-len(each), sorted(each)))
+        if len(branches) > _MOST_BRANCHES:
+            self._warn(possible, "has too few branches for all sets of")
+            branches = [*branches[: _MOST_BRANCHES - 1], Positions()]
+        self._graphs.add((possible, frozenset(branches)))
         return branches
 
-    def _within(self, possible: Positions) -> set[Positions]:
-        return {known & possible for known in self._sets}
+    def _warn(self, positions: Positions, why: str) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        names = [name_of(self._checks.variables[each]) for each in sorted(positions)]
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        _LOG.warning(
+            "%s: a function %s the variables %s%s that are None in the same micro-batch. Where all "
+            "gradients of some of them are None in an update, it may pass zeros to the optimizer "
+            "instead of leaving them out, so that momentum and weight decay go on. Make the "
+            "tf.function again, or pass zeros yourself.",
+            self._checks.title,
+            why,
+            ", ".join(names[:_MOST_NAMES]),
+            more,
+        )
 
 
 def positions_of(absent: Iterable[bool]) -> Positions:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tf_condacc._micro_batches import updates
 from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positions_of
-from tf_condacc._micro_batches.checks import Checks, NumberOfUpdate, checked_variables
+from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, checked_variables
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
 from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken, VariableSum
 from tf_condacc._ops.native import lowest_num_accumulated
@@ -43,7 +43,7 @@ def _updating(accumulator: GradientAccumulator) -> Iterator[None]:
 
 
 def _run(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:
-    """Calls a function, as the default strategy would run it."""
+    """Calls a function. It takes the place of ``Strategy.run`` where there is no strategy."""
     return function(*args)
 
 
@@ -85,9 +85,9 @@ class GradientAccumulator(Trackable):
         variables: The variables of the model, of TensorFlow or of Keras. They give the shapes and
             the data types of the gradients. The gradients of a variable that comes several times
             are added up.
-        num_micro_batches: Number of micro-batches that make an update. For a number that changes,
-            a function of the number of updates that were made, or taken, before. In a function or
-            graph it gets and returns tensors, `[]`, so that it may read a variable.
+        num_micro_batches: Number of micro-batches that make an update. Or a function that gets the
+            number of updates so far, in which each take counts, and returns this number. In a
+            function or graph both are tensors, `[]`.
         reduction_type: "MEAN" for the mean over the micro-batches, or "SUM". "MEAN" divides all
             gradients by the number of micro-batches, or by the sum of their weights: each row of a
             sparse gradient, too, whether or not all micro-batches have it. That is "GLOBAL_MEAN"
@@ -112,7 +112,7 @@ class GradientAccumulator(Trackable):
     def __init__(
         self,
         variables: Iterable[VariableLike],
-        num_micro_batches: int | NumberOfUpdate,
+        num_micro_batches: int | NumMicroBatches,
         reduction_type: str = "MEAN",
         name: str = "gradient_accumulator",
         skip_non_finite: bool = False,
@@ -143,7 +143,7 @@ class GradientAccumulator(Trackable):
         return list(self._variables)
 
     @property
-    def num_micro_batches(self) -> int | NumberOfUpdate:
+    def num_micro_batches(self) -> int | NumMicroBatches:
         """The number of micro-batches that make an update, or the function that returns it."""
         return self._num_micro_batches
 
@@ -158,7 +158,8 @@ class GradientAccumulator(Trackable):
         Args:
             gradients: The gradient of each variable, in the order of the variables: a tensor,
                 ``tf.IndexedSlices``, or None, which counts as zeros. A variable may have all of
-                them in turn. What is taken is ``tf.IndexedSlices`` if its first gradient was.
+                them in turn. `take` returns ``tf.IndexedSlices`` if the variable's first gradient
+                was, or if it was None and a later one was.
             weight: Weight of the micro-batch, such as the number of examples over which its loss
                 is a mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
                 as one of the micro-batches and adds zeros, even if its gradients are not finite. If
@@ -221,10 +222,10 @@ class GradientAccumulator(Trackable):
         required = self._num_required(sums) if num_required is None else num_required
         is_known = tf.executing_eagerly()
         gradients, is_absent = self._taken(required, may_be_absent=is_known)
-        absent = frozenset[int]() if is_absent is None else positions_of(is_absent.numpy())
+        absent = Positions() if is_absent is None else positions_of(is_absent.numpy())
         return [
-            None if position in absent else each.as_given(gradient)
-            for position, (each, gradient) in enumerate(zip(sums, gradients, strict=True))
+            None if position in absent else gradient
+            for position, gradient in enumerate(self._replicas.as_given(gradients))
         ]
 
     def _taken(self, num_required: TensorLike, may_be_absent: bool) -> Taken:
@@ -261,7 +262,9 @@ class GradientAccumulator(Trackable):
                 it scales the loss, the limits below are those of unscaled gradients.
             gradients: The gradients, as in `accumulate`. A variable whose gradient was None in
                 all micro-batches of an update is passed to the optimizer with None: its momentum
-                and its weight decay rest, as without accumulation.
+                and its weight decay rest, as without accumulation. A function or graph leaves out
+                only sets of variables that were known when it was traced; for others it uses zeros,
+                and logs a warning.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
             clipnorm: The mean gradient of each variable is scaled down so that its L2 norm does
                 not exceed this number: `[]`.
@@ -299,13 +302,13 @@ class GradientAccumulator(Trackable):
         if tf.distribute.has_strategy():
             with tf.control_dependencies(self._replicas.apply(micro_batch)):
                 complete = sums[0].accumulator.num_accumulated() >= required
-            return updating(complete, functools.partial(self._taken, required, bool(absent)))
+            return updating(complete, functools.partial(self._taken, required))
         # Unless micro-batches can be skipped, it is known before the gradients are computed whether
         # this one completes an update. So the gradients that an optimizer does not need together
         # update their variables as soon as they are computed.
         num_added = micro_batch.num_added()
 
-        def apply_and_take() -> Taken:
+        def apply_and_take(may_be_absent: bool) -> Taken:
             lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
             with self._checks.has_enough(lowest + num_added, required):
                 return self._replicas.apply_and_take(micro_batch, required, lowest + num_added)
@@ -347,7 +350,7 @@ class GradientAccumulator(Trackable):
             return tf.constant(False)
         is_left = sums[0].accumulator.num_accumulated() > 0
         all_positions = frozenset(range(len(self._variables)))
-        take = functools.partial(self._taken, 1, True)
+        take = functools.partial(self._taken, 1)
         return self._update_if(optimizer, clipping, arguments, all_positions, is_left, take)
 
     @not_converted
@@ -464,7 +467,7 @@ class GradientAccumulator(Trackable):
         arguments: dict[str, Any],
         absent: Positions,
         condition: tf.Tensor,
-        take: Callable[[], Taken],
+        take: Callable[[bool], Taken],
         otherwise: Callable[[], list[tf.Tensor]] | None = None,
     ) -> tf.Tensor:
         """Updates variables with an optimizer if a condition holds, and returns the condition.
@@ -478,7 +481,8 @@ class GradientAccumulator(Trackable):
             arguments: Further arguments of the optimizer's `apply_gradients`.
             absent: The positions of the variables that may have no gradient to be updated from.
             condition: The condition, which is the same on all replicas: `[] bool`.
-            take: Returns the gradients of the update.
+            take: Returns the gradients of the update; its argument says whether to return which of
+                them are missing.
             otherwise: Called if the condition does not hold; returns tensors to compute. Under a
                 strategy it must be None.
 
@@ -492,19 +496,30 @@ class GradientAccumulator(Trackable):
 
         apply_gradients = converted_as_caller(optimizer.apply_gradients)
 
+        in_graph = not tf.executing_eagerly()
+        may_be_absent = bool(absent) or updates.has_other_workers()
+        branches = self._absences.branches(absent) if in_graph and may_be_absent else [Positions()]
+
         @not_converted
-        def clipped() -> Taken:
-            gradients, is_absent = take()
-            return Taken(updates.gradients_for(optimizer, gradients, clipping), is_absent)
+        def clipped() -> tuple[list[Gradient], tf.Tensor | None]:
+            gradients, is_absent = take(may_be_absent)
+            if tf.distribute.has_strategy():
+                gradients = self._replicas.as_given(gradients)
+            is_absent = updates.absent_everywhere(is_absent)
+            if in_graph and is_absent is not None:
+                is_absent = updates.fitting_branch(branches, is_absent)
+            return updates.gradients_for(optimizer, gradients, clipping), is_absent
 
         @not_converted
         def apply(gradients: list[Gradient], left_out: Positions) -> Any:
-            sums = self._replicas.of_this_replica() or []
-            if absent:  # All-reduces of the default strategy expect tensors of the branch's graph.
+            if len(branches) > 1:  # An optimizer may all-reduce only tensors of its branch's graph.
                 gradients = tf.nest.map_structure(tf.identity, gradients, expand_composites=True)
+            given = self._replicas.as_given(gradients)
             pairs = [
-                (None if position in left_out else each.as_given(gradient), each.variable)
-                for position, (each, gradient) in enumerate(zip(sums, gradients, strict=True))
+                (None if position in left_out else gradient, variable)
+                for position, (gradient, variable) in enumerate(
+                    zip(given, self._variables, strict=True)
+                )
             ]
             with _updating(self):
                 updated = apply_gradients(pairs, **arguments)
@@ -512,17 +527,17 @@ class GradientAccumulator(Trackable):
 
         def update(strategy: tf.distribute.Strategy | None = None) -> Any:
             run = _run if strategy is None else strategy.run
-            if not absent:
-                return run(lambda: apply(clipped().gradients, absent))
-            gradients, is_absent = run(clipped)
-            if strategy is not None and is_absent is not None:
-                of_replicas = strategy.experimental_local_results(is_absent)
-                is_absent = tf.reduce_all(tf.stack(of_replicas), axis=0)
-            return updates.without_absent(
-                self._absences,
-                absent,
-                is_absent,
-                lambda left_out: run(functools.partial(apply, left_out=left_out), (gradients,)),
+            if not may_be_absent:
+                return run(lambda: apply(clipped()[0], absent))
+            gradients, chosen = run(clipped)
+            if strategy is not None:
+                chosen = strategy.experimental_local_results(chosen)[0]
+            if not in_graph:
+                left_out = absent & positions_of(chosen.numpy())
+                return run(functools.partial(apply, left_out=left_out), (gradients,))
+            ways = [functools.partial(apply, left_out=each) for each in branches]
+            return updates.switch(
+                chosen, [functools.partial(run, way, (gradients,)) for way in ways]
             )
 
         @not_converted

@@ -6,7 +6,7 @@ import contextlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -20,8 +20,8 @@ from tf_condacc._typing import Gradient, TensorLike, VariableLike
 _LARGEST = sys.float_info.max
 
 
-# Returns how many micro-batches an update has, of the number of updates before it.
-NumberOfUpdate: TypeAlias = Callable[[Any], Any]
+# A function from the number of updates so far to the number of micro-batches of the next one.
+NumMicroBatches: TypeAlias = Callable[[Any], Any]
 
 
 def checked_variables(title: str, variables: Iterable[VariableLike]) -> list[VariableLike]:
@@ -65,15 +65,18 @@ class Checks:
         self.given = variables
         self.variables = list({id(variable): variable for variable in variables}.values())
 
-    def number(self, num_micro_batches: Any) -> int | NumberOfUpdate:
+    def number(self, num_micro_batches: Any) -> int | NumMicroBatches:
         """Returns a number of micro-batches as an integer, or a function as it is.
 
         Raises:
             TypeError: It is neither an integer nor a function.
             ValueError: It is lower than 1.
         """
-        if callable(num_micro_batches):
-            return num_micro_batches
+        return (
+            num_micro_batches if callable(num_micro_batches) else self._integer(num_micro_batches)
+        )
+
+    def _integer(self, num_micro_batches: Any) -> int:
         try:
             number = operator.index(num_micro_batches)
         except TypeError:
@@ -85,7 +88,7 @@ class Checks:
         return number
 
     def number_of(
-        self, num_micro_batches: int | NumberOfUpdate, update: Callable[[], Any]
+        self, num_micro_batches: int | NumMicroBatches, update: Callable[[], Any]
     ) -> int | tf.Tensor:
         """Returns how many micro-batches the next update has: `[] int32`.
 
@@ -105,7 +108,7 @@ class Checks:
         if tf.executing_eagerly() and hasattr(returned, "numpy"):
             returned = returned.numpy()
         if not tf.is_tensor(returned) and not isinstance(returned, tf.Variable):
-            return cast(int, self.number(None if callable(returned) else returned))
+            return self._integer(returned)
         returned = tf.convert_to_tensor(returned)
         if not returned.dtype.is_integer or not returned.shape.is_compatible_with([]):
             raise TypeError(

@@ -44,11 +44,13 @@ class VariableSum:
 
     Attributes:
         accumulator: The accumulator.
+        name: Its name, for error messages.
         variable: The variable.
         has_slices: Whether a gradient of the variable has been ``tf.IndexedSlices``.
     """
 
     accumulator: ConditionalAccumulator | SparseConditionalAccumulator
+    name: str
     variable: VariableLike
     has_slices: bool = False
 
@@ -102,11 +104,26 @@ class VariableSum:
         taken.set_shape(self.shape)
         return _multiplied(taken, factor)
 
-    def as_given(self, taken: Gradient) -> Gradient:
-        """Returns what was taken as a tensor, unless a gradient has been ``tf.IndexedSlices``."""
-        if self.has_slices or not isinstance(taken, tf.IndexedSlices):
-            return taken
-        return tf.scatter_nd(taken.indices[:, tf.newaxis], taken.values, self.shape)
+    def as_dense(self, gradient: Gradient) -> tf.Tensor:
+        """Returns a gradient as a tensor, with repeated rows added up.
+
+        Raises:
+            tf.errors.InvalidArgumentError: The variable does not have one of the rows.
+        """
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        shape = self.shape
+        if not shape.is_fully_defined():
+            shape = tf.shape(of_tensorflow(self.variable), tf.int64)
+        indices = tf.cast(gradient.indices, tf.int64)
+        num_rows = tf.cast(shape[0], tf.int64)
+        are_right = tf.reduce_all((indices >= 0) & (indices < num_rows))
+        expected = f"Accumulator '{self.name}' has no row of one of these indices:"
+        if tf.executing_eagerly() and not are_right:
+            raise tf.errors.InvalidArgumentError(None, None, f"{expected} {indices.numpy()}")
+        check = tf.debugging.Assert(are_right, [expected, indices])
+        with tf.control_dependencies([] if check is None else [check]):
+            return tf.scatter_nd(indices[:, tf.newaxis], gradient.values, shape)
 
     def _as_slices(self, gradient: Gradient | None) -> tf.IndexedSlices:
         if gradient is None:
@@ -121,8 +138,10 @@ class VariableSum:
         return tf.IndexedSlices(gradient, tf.range(tf.cast(num_rows, tf.int64)))
 
     def _as_tensor(self, gradient: Gradient | None) -> tf.Tensor:
+        if isinstance(gradient, tf.IndexedSlices):
+            return self.as_dense(gradient)
         if gradient is not None:
-            return tf.convert_to_tensor(gradient)
+            return gradient
         if self.shape.is_fully_defined():
             return tf.zeros(self.shape, self.accumulator.dtype)
         return tf.zeros_like(of_tensorflow(self.variable))
@@ -254,16 +273,20 @@ class MicroBatch(NamedTuple):
 
         With the weight 0, even a gradient with infinities is zeros only.
         """
+        gradients = [  # Those of dense accumulators are dense, before any is applied.
+            each.as_dense(gradient) if each.is_dense and gradient is not None else gradient
+            for each, gradient in zip(self.sums, self.gradients, strict=True)
+        ]
         if self.weight is None:
-            return list(zip(self.sums, self.gradients, strict=True))
-        values = [_values(gradient) for gradient in self.gradients if gradient is not None]
+            return list(zip(self.sums, gradients, strict=True))
+        values = [_values(gradient) for gradient in gradients if gradient is not None]
         if tf.executing_eagerly() and len(values) >= _NUM_WORTH_A_FUNCTION:
             products = iter(_multiplying(tuple(one.dtype for one in values))(values, self.weight))
         else:
             products = iter(_products(values, self.weight))
         return [
             (each, None if gradient is None else _with_values(gradient, next(products)))
-            for each, gradient in zip(self.sums, self.gradients, strict=True)
+            for each, gradient in zip(self.sums, gradients, strict=True)
         ]
 
     def num_added(self) -> tf.Tensor | int:
@@ -309,7 +332,7 @@ class ReplicaAccumulators(Trackable):
         # Keyed by the number of the replica.
         self._sums: dict[int, list[VariableSum]] = {}
         self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
-        self._absences: dict[int, AbsenceCounts] = {}  # Empty until a graph or a None comes.
+        self._absences: dict[int, AbsenceCounts] = {}
         self._is_traced_without_weights = False
 
     def made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
@@ -328,16 +351,13 @@ class ReplicaAccumulators(Trackable):
             sums = _make_sums(replica, names, self._variables, gradients, self._reduction_type)
             for position, each in enumerate(sums):
                 self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
+            counts = AbsenceCounts(f"{self._name}/absences", replica, len(self._variables))
+            self._track_trackable(counts.accumulator, f"replica_{replica}_absences")
             self._sums[replica], self._strategy = sums, own_strategy()
+            self._absences[replica] = counts
         sums = self._sums[replica]
         for gradient, each in zip(gradients, sums, strict=True):
             each.has_slices |= isinstance(gradient, tf.IndexedSlices)
-        is_any_none = any(gradient is None for gradient in gradients)
-        # What is taken in a graph must be counted anew even if a None first comes afterwards.
-        if replica not in self._absences and (is_any_none or not tf.executing_eagerly()):
-            counts = AbsenceCounts(f"{self._name}/absences", replica, len(self._variables))
-            self._track_trackable(counts.accumulator, f"replica_{replica}_absences")
-            self._absences[replica] = counts
         return sums
 
     def weight_sum_made(self) -> WeightSum | None:
@@ -425,6 +445,21 @@ class ReplicaAccumulators(Trackable):
             gradients = [each.take(required, factor) for each in sums]
         return Taken(gradients, is_absent)
 
+    def as_given(self, gradients: Sequence[Gradient]) -> list[Gradient]:
+        """Returns what was taken on this replica in the kinds that all replicas have in common.
+
+        These are tensors, unless all gradients of a variable on all replicas were
+        ``tf.IndexedSlices`` or None.
+        """
+        kinds = zip(*self._sums.values(), strict=True)
+        are_slices = [
+            any(each.has_slices for each in of_variable)
+            and not any(e.is_dense for e in of_variable)
+            for of_variable in kinds
+        ]
+        given = zip(self.of_this_replica() or [], gradients, are_slices, strict=True)
+        return [one if is_slices else each.as_dense(one) for each, one, is_slices in given]
+
     def of_this_replica(self) -> list[VariableSum] | None:
         """Returns the accumulators of the replica that calls; None if it has none yet."""
         return self._sums.get(self._replica())
@@ -494,16 +529,15 @@ class ReplicaAccumulators(Trackable):
             The number of micro-batches that are enough, `[] int32`; the factor of this replica's
             means, `[] float64` or None; and `Taken.is_absent`.
         """
-        counts = self._absences.get(self._replica())
-        counted = None if counts is None else counts.accumulator.try_take_grad(1)
+        # It is emptied even if no gradient was None here: other functions may have added to it.
+        counted = self._absences[self._replica()].accumulator.try_take_grad(1)
         factor = self._take_factor(num_accumulated)
         is_absent = None
-        if counted is not None and may_be_absent:
+        if may_be_absent:
             is_absent = counted.taken & (counted.value >= tf.cast(num_accumulated, tf.float64))
         with arguments_on_host():  # All takes share a constant.
             required = tf.convert_to_tensor(num_required, tf.int32)
-        before = [] if counted is None else [counted.taken]
-        with tf.control_dependencies(before if factor is None else [*before, factor]):
+        with tf.control_dependencies([counted.taken, *([] if factor is None else [factor])]):
             yield required, factor, is_absent
 
     def _take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
@@ -593,7 +627,7 @@ def _make_sums(
                 accumulator = _FoldingAccumulator(
                     dtype, shape, name=name, reduction_type=reduction_type
                 )
-            sums.append(VariableSum(accumulator, variable))
+            sums.append(VariableSum(accumulator, name, variable))
     return sums
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positions_of
+from tf_condacc._micro_batches.absences import Positions
 from tf_condacc._micro_batches.checks import name_of, of_tensorflow
 from tf_condacc._micro_batches.gradients import Clipping, clips_itself
 from tf_condacc._micro_batches.replicas import described, own_strategy
@@ -155,36 +155,46 @@ def cond(
     return tf.cond(condition, lambda: _true_after(update), not_updated)
 
 
-def without_absent(
-    known: KnownAbsences,
-    possible: Positions,
-    is_absent: tf.Tensor | None,
-    update: Callable[[Positions], Any],
-) -> Any:
-    """Makes an update that leaves out the variables without gradients.
+def fitting_branch(branches: Sequence[Positions], is_absent: tf.Tensor) -> tf.Tensor:
+    """Returns the number of the branch of an update, on which all replicas agree: `[] int32`.
 
     Args:
-        known: The sets of variables that may be left out.
-        possible: The positions of the variables whose gradients may all have been None.
-        is_absent: Whether all gradients of a variable were None: `[num_variables] bool`. None if
-            that holds for no variable.
-        update: Makes the update without the variables at some positions. In a graph with sessions
-            it returns its operation.
-
-    Returns:
-        In a graph, an operation that includes the update; None elsewhere.
+        branches: For each branch, the positions of the variables that it leaves out.
+        is_absent: Whether a variable has no gradient on any replica: `[num_variables] bool`.
     """
-    if is_absent is None:
-        return update(frozenset())
-    if tf.executing_eagerly():
-        return update(possible & positions_of(is_absent.numpy()))
-    branches = known.branches(possible)
-    if len(branches) == 1:
-        return update(*branches)
     fits = [tf.reduce_all(tf.gather(is_absent, sorted(absent))) for absent in branches[:-1]]
-    first = tf.argmax(tf.cast([*fits, True], tf.int32), output_type=tf.int32)
-    updates = [functools.partial(update, absent) for absent in branches]
-    return tf.switch_case(first, [functools.partial(_true_after, each) for each in updates]).op
+    number = tf.argmax(tf.cast([*fits, True], tf.int32), output_type=tf.int32)
+    if not has_other_workers():
+        return number
+    # Other workers may have other branches: all of them leave out the same variables, or none.
+    masks = [
+        [float(position in each) for position in range(is_absent.shape[0])] for each in branches
+    ]
+    mask = tf.gather(masks, number)
+    context = tf.distribute.get_replica_context()
+    together = context.all_reduce(tf.distribute.ReduceOp.MEAN, mask)
+    return tf.where(tf.reduce_all(tf.equal(together, mask)), number, len(branches) - 1)
+
+
+def absent_everywhere(is_absent: tf.Tensor | None) -> tf.Tensor | None:
+    """Returns whether a variable has no gradient on any replica: `[num_variables] bool`."""
+    if is_absent is None or tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return is_absent
+    context = tf.distribute.get_replica_context()
+    present = tf.cast(tf.logical_not(is_absent), tf.float32)
+    return tf.equal(context.all_reduce(tf.distribute.ReduceOp.SUM, present), 0)
+
+
+def has_other_workers() -> bool:
+    """Returns whether the strategy has replicas in other processes."""
+    strategy = tf.distribute.get_strategy()
+    num_replicas = strategy.num_replicas_in_sync
+    return num_replicas > 1 and num_replicas > len(strategy.extended.worker_devices)
+
+
+def switch(number: tf.Tensor, updates: Sequence[Callable[[], Any]]) -> Any:
+    """Makes one of several updates, and returns an operation of the graph that includes it."""
+    return tf.switch_case(number, [functools.partial(_true_after, each) for each in updates]).op
 
 
 def _true_after(update: Callable[[], Any]) -> tf.Tensor:

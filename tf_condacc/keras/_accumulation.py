@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from condacc import versions
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
-from tf_condacc._micro_batches.checks import Checks, NumberOfUpdate, parts_of
+from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, parts_of
 from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
 from tf_condacc.keras._fit import EndOfEpoch, call_with
@@ -33,7 +33,7 @@ _ATTRIBUTE = "_condacc_accumulation"  # The attribute of a model that accumulate
 
 def accumulate_gradients(
     model: keras.Model,
-    num_micro_batches: int | NumberOfUpdate,
+    num_micro_batches: int | NumMicroBatches,
     *,
     remainder: Remainder = "apply",
     skip_non_finite: bool = False,
@@ -75,9 +75,9 @@ def accumulate_gradients(
 
     Args:
         model: A Keras 3 model on TensorFlow.
-        num_micro_batches: Number of batches that make an update. For a number that changes, a
-            function of the optimizer's ``iterations``. In a graph it gets and returns tensors,
-            `[]`, so that it may read a variable.
+        num_micro_batches: Number of batches that make an update. Or a function that gets the number
+            of updates so far, which counts on from the optimizer's ``iterations`` at the first
+            step, and returns this number. In a graph both are tensors, `[]`.
         remainder: What happens to the micro-batches that are left over at the end of an epoch.
             "apply" makes an update from them, before the validation. "carry" keeps them for the
             next epoch of the same call of ``fit``, and makes an update at its end. "drop" discards
@@ -168,7 +168,7 @@ class Accumulation:
     def __init__(
         self,
         model: keras.Model,
-        num_micro_batches: int | NumberOfUpdate,
+        num_micro_batches: int | NumMicroBatches,
         remainder: Remainder,
         skip_non_finite: bool,
         weight: Weight | None,
@@ -205,6 +205,7 @@ class Accumulation:
         self._warnings: set[str] = set()
         self._values_per_sample = 1
         self._accumulators: dict[Key, _Accumulator] = {}
+        self._iterations: dict[int, int] = {}  # Of each optimizer, before its first update here.
         self._replacements = Replacements()
         self._restores = RestoreWatch()
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
@@ -215,7 +216,7 @@ class Accumulation:
             _weights.reduction_type_of(model, self._title)
 
     @property
-    def num_micro_batches(self) -> int | NumberOfUpdate:
+    def num_micro_batches(self) -> int | NumMicroBatches:
         """The number of batches that make an update, or the function that returns it."""
         return self._num_micro_batches
 
@@ -268,6 +269,7 @@ class Accumulation:
         """Frees what is accumulated, also that which functions hold that were traced before."""
         self.discard_remainder()
         self._accumulators.clear()
+        self._iterations.clear()
 
     def _make_train_function_again(self) -> None:
         """Lets the next step be traced anew, also in a ``fit`` that is running."""
@@ -578,16 +580,15 @@ class Accumulation:
         if key in self._accumulators:
             return self._accumulators[key]
         reduction_type = self._reduction_type()
-
-        number, iterations = self._num_micro_batches, updater.optimizer.iterations
+        number = self._num_micro_batches
+        if callable(number):
+            number = self._counting_on(number, updater.optimizer)
 
         def make(strategy: tf.distribute.Strategy) -> None:
             known = [each for part in parts_of(updater.optimizer) for each in _variables_of(part)]
             gradients = GradientAccumulator(
                 list({id(each): each for each in [*variables, *known]}.values()),
-                (lambda update: number(tf.convert_to_tensor(iterations)))
-                if callable(number)
-                else number,
+                number,
                 reduction_type,
                 name=self._model.name,
                 skip_non_finite=self._skips_non_finite,
@@ -596,6 +597,21 @@ class Accumulation:
 
         tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]
+
+    def _counting_on(self, number: NumMicroBatches, optimizer: Any) -> NumMicroBatches:
+        """Returns a function of updates that counts from the optimizer's iterations on.
+
+        All calls of an optimizer in `train_step` count from the same number on.
+        """
+        with tf.init_scope():
+            before = self._iterations.setdefault(id(optimizer), int(optimizer.iterations))
+
+        def number_of(update: Any) -> Any:
+            # Keras keeps AutoGraph from converting what it calls, but a tf.function converts.
+            function = number if tf.executing_eagerly() else tf.function(number)
+            return function(update + before)
+
+        return number_of
 
     def _check_variables(self, key: Key, variables: list[Any]) -> None:
         """Checks that another call of the optimizer in train_step does not accumulate the same.
@@ -648,7 +664,7 @@ class Accumulation:
         try:
             yield
         finally:
-            step.is_intercepting = False
+            step.is_intercepting, step.calls = False, []
             step.num_samples = step.counted = None
 
     @contextlib.contextmanager
@@ -705,7 +721,10 @@ class _Call(NamedTuple):
         return max(numbers, default=-1) + 1
 
     def _follows(self, other: _Call) -> bool:
-        """Returns whether another call of the optimizer is certainly in the same micro-batch."""
+        """Returns whether another call of the optimizer is certainly in the same micro-batch.
+
+        Calls in two branches of a ``tf.cond`` may exclude each other.
+        """
         if self.optimizer != other.optimizer:
             return False
         return other.graph in _with_outer(self.graph) or self.graph in _with_outer(other.graph)
@@ -780,10 +799,10 @@ class _Accumulator:
 
 
 def _undecorated(train_step: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function that a ``tf.function`` is made of, as AutoGraph converts it.
+    """Returns the function that a ``tf.function`` is made of; in a graph, converted by AutoGraph.
 
-    What it has traced before belongs to an earlier accumulation, or to none. And replicas cannot
-    make an update together in a function of their own.
+    Its existing traces use the accumulators of an earlier accumulation, or none. And replicas
+    cannot make an update together in a function of their own.
     """
     function = getattr(train_step, "python_function", None)
     if function is None:

@@ -62,10 +62,8 @@ def test_sessions_leave_out_variables_without_gradients():
             for absent in (1, 2)
         }
         session.run(v1.global_variables_initializer())
-        for absent, results in [(1, [1, 1, 1]), (1, [0.5, 1, 0.5]), (2, [0, 1, 0]), (1, None)]:
+        for absent in (1, 1, 2, 1):
             session.run(steps[absent])
-            if results is not None:
-                continue
         values = session.run(variables)
     means = [1.0, 0.5, 0.5]  # Of the second update; the first one had none for position 1.
     step = [0.5 * (0.5 + mean) for mean in means]
@@ -120,7 +118,59 @@ def test_a_set_of_nones_that_a_traced_function_does_not_know_is_reported_once(ca
         apply([tf.ones([3]), None, tf.constant(1.0)])
         apply([tf.ones([3]), tf.ones([4, 2]), None])
     assert len(caplog.messages) == 1
-    assert "'gradient_accumulator': the variables" in caplog.messages[0]
+    assert "'gradient_accumulator': a function was traced before" in caplog.messages[0]
+
+
+def test_functions_that_were_traced_before_the_first_none_count_the_next_ones_anew():
+    variables = [tf.Variable(0.0), tf.Variable(0.0)]
+    accumulator = GradientAccumulator(variables, 2)
+    one, optimizer = tf.constant(1.0), v1.train.GradientDescentOptimizer(1.0)
+    take = tf.function(accumulator.take)
+    remainder = tf.function(lambda: accumulator.apply_remainder(optimizer))
+    for use in (take, remainder):
+        for _ in range(2):
+            accumulator.accumulate([one, one])
+        use()
+    for use in (take, remainder, accumulator.take):
+        accumulator.accumulate([one, None])
+        accumulator.accumulate([one, one])
+        taken = use()
+    assert [float(each) for each in taken] == [1.0, 0.5]
+    assert [float(each) for each in variables] == [-2.0, -1.5]
+
+
+def test_more_sets_of_nones_than_branches_are_reported(caplog):
+    variables = [tf.Variable(0.0) for _ in range(9)]
+    accumulator = GradientAccumulator(variables, 8)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+
+    def apply(expert: int) -> None:
+        gradients = [tf.constant(1.0) if at in (0, expert) else None for at in range(9)]
+        accumulator.apply_gradients(optimizer, gradients)
+
+    with caplog.at_level(logging.WARNING, "tf_condacc"):
+        for expert in range(1, 9):
+            apply(expert)
+        assert not caplog.messages
+        tf.function(apply)(1)
+    assert len(caplog.messages) == 1
+    assert "has too few branches for all sets" in caplog.messages[0]
+
+
+@pytest.mark.parametrize("row", [-1, 4])
+def test_a_row_that_a_variable_does_not_have_is_refused_after_dense_gradients(row):
+    accumulator = GradientAccumulator(
+        [tf.Variable(tf.zeros([2])), tf.Variable(tf.zeros([4, 2]))], 2
+    )
+    accumulator.accumulate([tf.ones([2]), tf.ones([4, 2])])
+    wrong = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([row]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'gradient_accumulator/Variable.*'"):
+        accumulator.accumulate([tf.ones([2]), wrong])
+    right = tf.IndexedSlices(tf.ones([2, 2]), tf.constant([1, 1]))  # It has no dense_shape.
+    accumulator.accumulate([tf.ones([2]), right])
+    first, second = accumulator.take()
+    assert first.numpy().tolist() == [1.0, 1.0]
+    assert second.numpy()[:, 0].tolist() == [0.5, 1.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("kinds", ["sd", "ds", "nsd", "nds", "nd", "ns"])
