@@ -32,7 +32,7 @@ class KnownAbsences:
         self._checks = checks
         self._sets: set[Positions] = set()
         self._graphs: set[tuple[Positions, frozenset[Positions]]] = set()
-        self._has_warned = False
+        self._has_warned = self._has_warned_of_workers = False
 
     def add(self, absent: Positions) -> None:
         """Adds the set of a micro-batch, and logs a warning once if a graph lacks a branch for it.
@@ -66,6 +66,17 @@ class KnownAbsences:
             branches = [*branches[: _MOST_BRANCHES - 1], Positions()]
         self._graphs.add((possible, frozenset(branches)))
         return branches
+
+    def warn_of_workers(self) -> None:
+        """Logs a warning once that several workers leave out no variables."""
+        if not self._has_warned_of_workers:
+            self._has_warned_of_workers = True
+            _LOG.warning(
+                "%s: a gradient is None. Under a strategy with several workers it counts as zeros, "
+                "and the variable is updated even if all of its gradients are None, so that "
+                "momentum and weight decay go on.",
+                self._checks.title,
+            )
 
     def _warn(self, positions: Positions, why: str) -> None:
         if self._has_warned:

@@ -458,6 +458,8 @@ class GradientAccumulator(Trackable):
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
         micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
         self._absences.add(micro_batch.absent)
+        if micro_batch.absent and updates.has_other_workers():
+            self._absences.warn_of_workers()
         return micro_batch
 
     def _update_if(
@@ -497,7 +499,8 @@ class GradientAccumulator(Trackable):
         apply_gradients = converted_as_caller(optimizer.apply_gradients)
 
         in_graph = not tf.executing_eagerly()
-        may_be_absent = bool(absent) or updates.has_other_workers()
+        # Workers that leave out different variables would wait for each other for ever.
+        may_be_absent = bool(absent) and not updates.has_other_workers()
         branches = self._absences.branches(absent) if in_graph and may_be_absent else [Positions()]
 
         @not_converted
@@ -528,7 +531,7 @@ class GradientAccumulator(Trackable):
         def update(strategy: tf.distribute.Strategy | None = None) -> Any:
             run = _run if strategy is None else strategy.run
             if not may_be_absent:
-                return run(lambda: apply(clipped()[0], absent))
+                return run(lambda: apply(clipped()[0], Positions()))
             gradients, chosen = run(clipped)
             if strategy is not None:
                 chosen = strategy.experimental_local_results(chosen)[0]

@@ -156,24 +156,14 @@ def cond(
 
 
 def fitting_branch(branches: Sequence[Positions], is_absent: tf.Tensor) -> tf.Tensor:
-    """Returns the number of the branch of an update, on which all replicas agree: `[] int32`.
+    """Returns the number of the branch of an update: `[] int32`.
 
     Args:
         branches: For each branch, the positions of the variables that it leaves out.
         is_absent: Whether a variable has no gradient on any replica: `[num_variables] bool`.
     """
     fits = [tf.reduce_all(tf.gather(is_absent, sorted(absent))) for absent in branches[:-1]]
-    number = tf.argmax(tf.cast([*fits, True], tf.int32), output_type=tf.int32)
-    if not has_other_workers():
-        return number
-    # Other workers may have other branches: all of them leave out the same variables, or none.
-    masks = [
-        [float(position in each) for position in range(is_absent.shape[0])] for each in branches
-    ]
-    mask = tf.gather(masks, number)
-    context = tf.distribute.get_replica_context()
-    together = context.all_reduce(tf.distribute.ReduceOp.MEAN, mask)
-    return tf.where(tf.reduce_all(tf.equal(together, mask)), number, len(branches) - 1)
+    return tf.argmax(tf.cast([*fits, True], tf.int32), output_type=tf.int32)
 
 
 def absent_everywhere(is_absent: tf.Tensor | None) -> tf.Tensor | None:
