@@ -49,7 +49,8 @@ def not_converted(function: _Function) -> _Function:
     ``tf.autograph.experimental.do_not_convert`` returns has this mark, too, but it would cost time
     in each eager call, and hide from the function how its caller is converted.
     """
-    function.__dict__["autograph_info__"] = {}
+    marked: Any = function
+    marked.autograph_info__ = {}
     return function
 
 

@@ -22,6 +22,7 @@ ROOMS = (
     "_accumulators",
     "_ops",
     "_model_fn",
+    "_sums",
     "_tensorflow",
     "_build_info",
     "_typing",

@@ -273,10 +273,16 @@ def test_a_volunteer_follows_one_whose_process_has_ended():
     first, second = (Program(place, 0, name, replicas=1) for _ in range(2))
     lost = tf.train.Coordinator()
     with first.session() as session:
-        first.runner.create_threads(session, lost, daemon=True, start=True)
+        threads = first.runner.create_threads(session, lost, daemon=True, start=True)
         session.run(first.train)
         assert session.run(first.weight) == 1.0
-    assert lost.wait_for_stop(10)  # Its wait at the gate was cancelled.
+    (runner,) = (
+        each
+        for each in threads
+        if each.name.startswith("QueueRunnerThread") and not each.name.endswith("close_on_stop")
+    )
+    runner.join(30)
+    assert not runner.is_alive()  # Its wait at the gate was cancelled.
     with v1.Session(second.target, graph=second.graph) as session:
         session.run(second.local_init)
         coordinator = tf.train.Coordinator()
@@ -286,6 +292,7 @@ def test_a_volunteer_follows_one_whose_process_has_ended():
         assert session.run([second.step, second.weight]) == [4, 4.0]
         coordinator.request_stop()
         coordinator.join(stop_grace_period_secs=10)
+    lost.request_stop()
 
 
 def test_no_thread_outlives_the_coordinator(two_ps):

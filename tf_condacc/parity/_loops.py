@@ -56,7 +56,11 @@ class _Loop:
     def gradients(self, part: Batch) -> Gradients:
         """Returns the gradients of a part, as it contributes to those of the batch."""
         pairs = self._training.gradients(self.model, *part)
-        return [self._factor * tf.convert_to_tensor(gradient) for gradient, _ in pairs]
+        given = {id(variable): gradient for gradient, variable in pairs if gradient is not None}
+        return [
+            self._factor * tf.convert_to_tensor(given.get(id(variable), tf.zeros_like(value)))
+            for variable, value in zip(self.model.variables, self.values(), strict=True)
+        ]
 
     def update(self, gradients: Gradients) -> None:
         """Makes an update."""
