@@ -12,7 +12,7 @@ from condacc.migrate._source import Source
 from condacc.originals import NUMPY_REMOVED
 
 _NAMES = {f"numpy.{name}" for name in (*NUMPY_REMOVED, "lib.pad")}
-# What a program with such a use contains.
+# Every program that uses such a name contains a match of this expression.
 WORDS = re.compile(rf"\b({'|'.join(NUMPY_REMOVED)}|lib\.pad|newshape)\b")
 
 

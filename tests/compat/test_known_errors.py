@@ -22,7 +22,7 @@ def _error_of(statement):
     return raised.value
 
 
-# What Python 2 allows: by what 2to3 leaves to do.
+# Statements that Python 2 allows, grouped by what remains to be done after 2to3.
 PYTHON2 = {
     "": [
         "print 'x'",

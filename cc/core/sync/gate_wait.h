@@ -61,9 +61,9 @@ struct GateWait : Waiter<GateWait> {
 
   // The fields below are guarded by the lock of the gate.
   bool is_cancelled = false;
-  // Whether the worker has come for the first time after the end of its training, and when.
+  // True if the worker has come for the first time after its training has ended.
   bool is_late = false;
-  Clock::time_point began;
+  Clock::time_point began;  // When the wait began.
 
   void Complete() {
     const Done function = std::exchange(done, nullptr);

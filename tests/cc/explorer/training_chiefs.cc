@@ -73,7 +73,7 @@ SyncGate::Prepared Training::CallPrepare(Chief* chief) {
   }
   ++num_prepares_ended_;
   if (prepared.begins) prepared_round_ = std::max(prepared_round_, prepared.round);
-  // Of two preparations of one session, either may be the first one that gets here.
+  // If a session prepares the gate twice, either of the two calls may get here first.
   if (prepared.is_chief) version_of_round_.emplace(prepared.round, version_);
   return prepared;
 }
