@@ -96,6 +96,11 @@ def is_control_flow(graph: tf.Graph) -> bool:
     return False
 
 
+def is_loop_body(graph: tf.Graph) -> bool:
+    """Returns whether a graph is the body of a loop of control flow version 2."""
+    return type(graph).__name__ == "WhileBodyFuncGraph"
+
+
 def is_compiled(graph: tf.Graph) -> bool:
     """Returns whether XLA compiles the function of a graph, or one that calls it."""
     return GraphOrParentsInXlaContext is not None and GraphOrParentsInXlaContext(graph)

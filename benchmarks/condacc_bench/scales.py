@@ -82,6 +82,7 @@ class SyncScale:
     micro_batch_models: Sequence[SyncModel]
     micro_batch_updates: int  # Updates in a round.
     micro_batch_budget: Budget
+    num_small_variables: int  # In a loop of the program's own.
     budget: Budget
 
 
@@ -127,6 +128,7 @@ def _sync_scale(seconds: float) -> SyncScale:
         micro_batch_models=_MICRO_BATCH_MODELS,
         micro_batch_updates=5,
         micro_batch_budget=Budget(min_rounds=7, max_rounds=400, seconds=4 * seconds),
+        num_small_variables=200,
         budget=Budget(min_rounds=7, max_rounds=41, seconds=2 * seconds),
     )
 
@@ -203,6 +205,7 @@ def smoke_scale() -> Scale:
             micro_batch_models=[SyncModel(4, 1, 3, 1000)],
             micro_batch_updates=2,
             micro_batch_budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
+            num_small_variables=3,
             budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         ),
     )

@@ -10,7 +10,7 @@ import tensorflow as tf
 from condacc_bench import rounds, sparse_scenarios, sync_scenarios
 from condacc_bench.cases.contention import Contention
 from condacc_bench.cases.dense_cycle import DenseCycle
-from condacc_bench.cases.eager_calls import CALLS, EagerCalls
+from condacc_bench.cases.eager_calls import CALLS, EagerCalls, TracedCalls
 from condacc_bench.cases.limit import Limit
 from condacc_bench.cases.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
 from condacc_bench.cases.many_variables import ManyVariables
@@ -138,22 +138,29 @@ def tower_sums(run: Run) -> Iterator[Result]:
 
 
 def eager_calls(run: Run) -> Iterator[Result]:
-    """Runs scenario P, the Python code of methods in eager mode, compared with the operations."""
-    for method in CALLS:
-        cases = {"raw op": EagerCalls(method, raw=True), "method": EagerCalls(method, raw=False)}
+    """Runs scenario P, the Python code of methods, compared with that of the operations.
+
+    The last line is the time to trace a function that calls them.
+    """
+    for method in (*CALLS, "tracing"):
+        cases: dict[str, rounds.Case] = {}
+        for name in ("raw op", "method"):
+            raw = name == "raw op"
+            cases[name] = TracedCalls(raw) if method == "tracing" else EagerCalls(method, raw)
         try:
             samples = rounds.run_rounds(cases, run.scale.budget)
         finally:
             rounds.close(cases)
+        metric = "trace" if method == "tracing" else "call"
         yield compare(
             samples,
             "method",
             "raw op",
-            "call",
+            metric,
             scenario="P",
             case=method,
             parameters={"method": method},
-            goal=goals.eager_call(method, statistics.median(samples["raw op"]["call"])),
+            goal=goals.eager_call(method, statistics.median(samples["raw op"][metric])),
             against="raw op",
         )
 

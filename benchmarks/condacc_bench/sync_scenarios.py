@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from condacc_bench import rounds
+from condacc_bench.cases import own_loops
 from condacc_bench.cases.finite_check import NUM_MICRO_BATCHES, SIZE, FiniteCheck
 from condacc_bench.cases.micro_batches import KERAS, OURS, MicroBatches, rivals
+from condacc_bench.cases.own_loops import OwnLoop
 from condacc_bench.cases.replica_cluster import ReplicaCluster
 from condacc_bench.cases.replica_threads import PLACES, ReplicaThreads
 from condacc_bench.report import goals, results
@@ -60,7 +62,8 @@ def micro_batches(run: Run) -> Iterator[Result]:
     """G: measures micro-batches per second, and peak memory, beside other ways to accumulate.
 
     The last two lines of a model compare Keras with itself, which shows the machine's noise. The
-    last line of all compares our own cycle with and without a check of the gradients.
+    lines after all models compare our own cycle with and without a check of the gradients, and
+    calls in loops of the program's own with and without weights, and beside variables.
     """
     scale = run.scale.sync
     for model in scale.micro_batch_models:
@@ -85,6 +88,7 @@ def micro_batches(run: Run) -> Iterator[Result]:
                 )
     if run.ours.name == "condacc":
         yield _finite_check(scale)
+        yield from _own_loops(scale)
 
 
 def _finite_check(scale: SyncScale) -> Result:
@@ -102,6 +106,26 @@ def _finite_check(scale: SyncScale) -> Result:
         goal=goals.FINITE_CHECK,
         against="no check",
     )
+
+
+def _own_loops(scale: SyncScale) -> Iterator[Result]:
+    """Measures micro-batches of many small variables in loops of the program's own."""
+    for place in own_loops.PLACES:
+        cases = {way: OwnLoop(way, place, scale.num_small_variables) for way in own_loops.WAYS}
+        samples = rounds.run_rounds(cases, scale.budget)
+        rounds.close(cases)
+        for other in own_loops.WAYS[1:]:
+            yield results.compare(
+                samples,
+                "weighted",
+                other,
+                "call",
+                scenario="G",
+                case=f"{place}, {scale.num_small_variables} small variables with weights",
+                parameters={"num_variables": scale.num_small_variables, "place": place},
+                goal=goals.own_loop(place, other),
+                against=other,
+            )
 
 
 def _measured(ways: Mapping[str, str], model: SyncModel, scale: SyncScale) -> rounds.Samples:

@@ -124,6 +124,8 @@ def _check_report(run: SmokeRun, scenario: str, metrics: dict[str, list[str]], r
 @pytest.mark.parametrize("scenario", list(_RATIO_CASES))
 def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
     metrics = dict.fromkeys(_RATIO_CASES[scenario], _METRICS[scenario])
+    if scenario == "P":
+        metrics["tracing"] = ["trace"]
     _check_report(smoke, scenario, metrics, rounds=2)
 
 
@@ -131,8 +133,11 @@ def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
 def test_micro_batches_are_compared_with_each_way_to_accumulate_them(smoke: SmokeRun):
     """The program itself checks that all ways compute the same weights."""
     sides = ["Keras", "tf.Variable", "scatter_add", "Keras, by itself"]
-    *lines, check = smoke.lines("G")
+    *lines, check, eager, eager_products, graph, graph_products = smoke.lines("G")
     assert (check["against"], check["metric"]) == ("no check", "cycle")
+    for one, products in ((eager, eager_products), (graph, graph_products)):
+        assert (one["against"], products["against"]) == ("unweighted", "assign_add")
+        assert one["case"] == products["case"] and "3 small variables" in one["case"]
     assert [(line["against"], line["metric"]) for line in lines] == [
         (side, metric) for side in sides for metric in ("steps/s", "peak, MiB")
     ]

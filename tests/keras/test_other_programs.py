@@ -163,11 +163,42 @@ class AppliesTwice(Subclassed):
         return super().train_step(data)
 
 
-def test_two_updates_of_a_variable_in_one_step_are_refused():
-    model = AppliesTwice()
+class AppliesInLoop(Subclassed):
+    """A model whose `train_step` makes its updates in a loop of the graph."""
+
+    def train_step(self, data: Any) -> Any:
+        def body(number: Any) -> Any:
+            self.optimizer.apply_gradients(loss_and_pairs(self, data)[1])
+            return number + 1
+
+        return {"loss": tf.while_loop(lambda number: number < 2, body, [0])}
+
+
+class CallsFunctionTwice(Subclassed):
+    """A model whose `train_step` makes each update in a call of a function."""
+
+    def train_step(self, data: Any) -> Any:
+        update = tf.function(
+            lambda x, y: self.optimizer.apply_gradients(loss_and_pairs(self, (x, y))[1])
+        )
+        update(*data)
+        update(*data)
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (AppliesTwice, "gives an optimizer two gradients of one variable"),
+        (AppliesInLoop, "calls an optimizer in a loop of the graph"),
+        (CallsFunctionTwice, "calls the function '.*', which calls an optimizer, twice"),
+    ],
+)
+def test_two_updates_of_a_variable_in_one_step_are_refused(kind, text):
+    model = kind()
     model.compile("sgd", "mse")
     accumulate_gradients(model, 4)
-    with pytest.raises(ValueError, match="two gradients of one variable, but one call of train_"):
+    with pytest.raises(ValueError, match=f"train_step {text}, but one call of train_step is one"):
         fit(model)
 
 
@@ -399,6 +430,16 @@ def test_a_decorated_train_step_learns_of_another_number_and_of_the_end():
         assert num_updates(model) == updates
     model.train_on_batch(X[:8], Y[:8])
     assert num_updates(model) == 8
+
+
+def test_a_train_step_that_was_decorated_for_xla_has_a_warning(caplog):
+    model = Subclassed()
+    model.train_step = tf.function(model.train_step, jit_compile=True)
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 4)
+    fit(model)
+    assert caplog.text.count("tf.function(jit_compile=True), which is left out") == 1
+    assert num_updates(model) == 4
 
 
 class CallsTwice(Subclassed):

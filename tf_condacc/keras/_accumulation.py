@@ -10,7 +10,7 @@ import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -20,6 +20,7 @@ from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, parts_of
 from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
+from tf_condacc.keras._calls import Call, repeated_function, with_outer
 from tf_condacc.keras._fit import EndOfEpoch, call_with
 from tf_condacc.keras._replacements import Replacements
 
@@ -359,6 +360,11 @@ class Accumulation:
             self._watch_restores(optimizer)
         if (loss := self._model._compile_loss) is not None:
             self._replacements.replace_method(loss, "call", self._call_loss)
+        if getattr(train_step, "_jit_compile", None):
+            self._warn_once(
+                "%s: train_step has the decorator tf.function(jit_compile=True), which is left out: "
+                "XLA has no accumulators."
+            )
         train_step = _undecorated(train_step)
         if self._is_intercepting:  # A train_step that calls another one is one micro-batch.
             return train_step(data)
@@ -369,7 +375,10 @@ class Accumulation:
                 of_batch = self._weight if tf.executing_eagerly() else tf.function(self._weight)
                 weight = of_batch(*keras.utils.unpack_x_y_sample_weight(data))
                 self._thread.counted = tf.convert_to_tensor(weight)
-            return train_step(data)
+            result = train_step(data)
+            if name := repeated_function(self._thread.graph, self._thread.calls):
+                raise self._repeats(f"calls the function '{name}', which calls an optimizer, twice")
+            return result
 
     def _call_loss(
         self, call: Callable[..., Any], y_true: Any, y_pred: Any, sample_weight: Any = None
@@ -527,18 +536,16 @@ class Accumulation:
                 optimizer.build(variables)
         pairs = [(g, v) for g, v in zip(grads, variables, strict=True) if g is not None]
         present = {id(variable): _cast(gradient, variable) for gradient, variable in pairs}
-        call = _Call(
+        call = Call(
             id(optimizer),
             tf.compat.v1.get_default_graph(),
             frozenset(map(id, variables)),
             frozenset(present),
         )
         if len(present) < len(pairs) or call.repeats_any_of(self._thread.calls):
-            raise ValueError(
-                f"{self._title}: train_step gives an optimizer two gradients of one variable, but "
-                "one call of train_step is one micro-batch. Add the gradients up, or accumulate "
-                "in train_step itself, with tf_condacc.GradientAccumulator."
-            )
+            raise self._repeats("gives an optimizer two gradients of one variable")
+        if call.is_in_loop(self._thread.graph):
+            raise self._repeats("calls an optimizer in a loop of the graph")
         key = (id(optimizer), call.number_after(self._thread.calls))
         self._thread.calls.append((call, key[1]))
         self._check_variables(key, [variable for _, variable in pairs])
@@ -554,6 +561,13 @@ class Accumulation:
             )
         with self._not_intercepting():
             accumulator.gradients.apply_gradients(updater, ordered, weight=weight)
+
+    def _repeats(self, what: str) -> ValueError:
+        return ValueError(
+            f"{self._title}: train_step {what}, but one call of train_step is one micro-batch. Add "
+            "the gradients up, or accumulate in train_step itself, with "
+            "tf_condacc.GradientAccumulator."
+        )
 
     def _reduction_type(self) -> str:
         """Returns how the gradients of micro-batches become those of one batch."""
@@ -659,12 +673,14 @@ class Accumulation:
         """Intercepts what this thread passes to the optimizers, as a micro-batch."""
         step = self._thread
         step.is_intercepting, step.calls = True, []
+        step.graph = tf.compat.v1.get_default_graph()
         step.num_samples = step.counted = None
         step.has_compiled_loss = step.counts_values = False
         try:
             yield
         finally:
             step.is_intercepting, step.calls = False, []
+            step.graph = None
             step.num_samples = step.counted = None
 
     @contextlib.contextmanager
@@ -686,48 +702,6 @@ class Accumulation:
                 f"{self._title}: the model is compiled with jit_compile=True, but XLA has no "
                 "accumulators. Leave out jit_compile=True."
             )
-
-
-class _Call(NamedTuple):
-    """A call of an optimizer in train_step.
-
-    Attributes:
-        optimizer: The identity of the optimizer.
-        graph: The graph in which it is called.
-        variables: The identities of the variables that it is given.
-        present: The identities of those that have gradients.
-    """
-
-    optimizer: int
-    graph: Any
-    variables: frozenset[int]
-    present: frozenset[int]
-
-    def repeats_any_of(self, earlier: Sequence[tuple[_Call, int]]) -> bool:
-        """Returns whether an earlier call has given the optimizer one of the gradients."""
-        return any(self._follows(other) and self.present & other.present for other, _ in earlier)
-
-    def number_after(self, earlier: Sequence[tuple[_Call, int]]) -> int:
-        """Returns the number of the call among those of the optimizer in train_step.
-
-        Calls with the same variables in different branches of a ``tf.cond`` share their number.
-        """
-        numbers = [
-            number
-            for other, number in earlier
-            if self._follows(other)
-            or (self.optimizer == other.optimizer and not self.variables & other.variables)
-        ]
-        return max(numbers, default=-1) + 1
-
-    def _follows(self, other: _Call) -> bool:
-        """Returns whether another call of the optimizer is certainly in the same micro-batch.
-
-        Calls in two branches of a ``tf.cond`` may exclude each other.
-        """
-        if self.optimizer != other.optimizer:
-            return False
-        return other.graph in _with_outer(self.graph) or self.graph in _with_outer(other.graph)
 
 
 class _Updater:
@@ -810,9 +784,12 @@ def _undecorated(train_step: Callable[..., Any]) -> Callable[..., Any]:
     if tf.executing_eagerly():
         return function
     try:
-        return tf.autograph.to_graph(function)
+        converted = tf.autograph.to_graph(function)
     except Exception:  # The source is unknown: AutoGraph has errors of many types.
         return function
+    if inspect.ismethod(function):  # What a method is converted to takes its object again.
+        return functools.partial(converted, function.__self__)
+    return converted
 
 
 def _is_trainable(variable: Any) -> bool:
@@ -822,13 +799,6 @@ def _is_trainable(variable: Any) -> bool:
 def _variables_of(optimizer: Any) -> list[Any]:
     """Returns the variables that an optimizer was built for, if it tells."""
     return list(getattr(optimizer, "_trainable_variables", ()))
-
-
-def _with_outer(graph: Any) -> Iterator[Any]:
-    """Yields a graph, and the graphs around it."""
-    while graph is not None:
-        yield graph
-        graph = getattr(graph, "outer_graph", None)
 
 
 def _update_by_pairs(optimizer: Any, args: Any, kwargs: Any, pairs: list[Any]) -> Any:
@@ -851,7 +821,7 @@ def _can_be_used_here(tensor: tf.Tensor) -> bool:
         return True
     if tf.executing_eagerly():
         return False
-    return tensor.graph in _with_outer(tf.compat.v1.get_default_graph())
+    return tensor.graph in with_outer(tf.compat.v1.get_default_graph())
 
 
 def _has_accelerator() -> bool:

@@ -1,4 +1,4 @@
-"""Calls of the accumulators' methods in eager mode, and of their operations."""
+"""Calls of the accumulators' methods, and of their operations: eager, and while traced."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from condacc_bench.rounds import seconds_for
 
 _ROWS, _COLUMNS = 8, 4
 _CALLS = 200
+_TRACED_CALLS = 40
 _STEP = 1 << 60
 
 CALLS = ("apply_grad", "apply_indexed_slices_grad", "take_grad")
@@ -49,6 +50,32 @@ class EagerCalls:
         return tf.IndexedSlices(
             values, tf.range(_ROWS, dtype=tf.int64), tf.constant([_ROWS, _COLUMNS], tf.int64)
         )
+
+    def close(self) -> None:
+        """Does nothing: the accumulator ends with the object."""
+
+
+class TracedCalls:
+    """A function with many calls of ``take_grad``, each after an apply. Metric: ``trace``.
+
+    AutoGraph is on, as in most programs.
+
+    Args:
+      raw: As in `EagerCalls`.
+    """
+
+    def __init__(self, raw: bool) -> None:
+        self._call = (_raw_call if raw else _call)("take_grad")
+        self.measure()
+
+    def measure(self) -> dict[str, float]:
+        @tf.function
+        def step(gradient: tf.Tensor) -> None:
+            for _ in range(_TRACED_CALLS):
+                self._call(gradient)
+
+        spec = tf.TensorSpec([_ROWS, _COLUMNS])
+        return {"trace": seconds_for(lambda: step.get_concrete_function(spec))}
 
     def close(self) -> None:
         """Does nothing: the accumulator ends with the object."""
