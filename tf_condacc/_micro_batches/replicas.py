@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,9 +22,6 @@ from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
-
-# A function multiplies at least so many gradients faster than eager operations.
-_NUM_WORTH_A_FUNCTION = 4
 
 
 class _FoldingAccumulator(ConditionalAccumulator):
@@ -280,10 +276,7 @@ class MicroBatch(NamedTuple):
         if self.weight is None:
             return list(zip(self.sums, gradients, strict=True))
         values = [_values(gradient) for gradient in gradients if gradient is not None]
-        if tf.executing_eagerly() and len(values) >= _NUM_WORTH_A_FUNCTION:
-            products = iter(_multiplying(tuple(one.dtype for one in values))(values, self.weight))
-        else:
-            products = iter(_products(values, self.weight))
+        products = iter(_products(values, self.weight))
         return [
             (each, None if gradient is None else _with_values(gradient, next(products)))
             for each, gradient in zip(self.sums, gradients, strict=True)
@@ -650,20 +643,14 @@ def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
 
 def _products(values: Sequence[tf.Tensor], factor: tf.Tensor) -> list[tf.Tensor]:
     """Multiplies tensors by a factor, `[] float64`."""
+    if tf.executing_eagerly() and not tf.config.list_logical_devices("GPU"):
+        of_dtype: dict[tf.DType, list[tf.Tensor]] = {}
+        for one in values:
+            of_dtype.setdefault(one.dtype, []).append(one)
+        products = {d: iter(ops.condacc_multiply(same, factor)) for d, same in of_dtype.items()}
+        return [next(products[one.dtype]) for one in values]
     factors = {dtype: tf.cast(factor, dtype) for dtype in {one.dtype for one in values}}
     return [multiplied(one, factors[one.dtype]) for one in values]
-
-
-@functools.cache
-def _multiplying(dtypes: tuple[tf.DType, ...]) -> Callable[..., list[tf.Tensor]]:
-    """Returns a function that does what `_products` does.
-
-    A call of it takes as long as a few eager multiplications.
-    """
-    specs = [tf.TensorSpec(None, dtype) for dtype in dtypes]
-    return tf.function(
-        _products, input_signature=[specs, tf.TensorSpec([], tf.float64)], autograph=False
-    )
 
 
 def _device_of(replica_id: int) -> str | None:

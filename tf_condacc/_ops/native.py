@@ -21,7 +21,7 @@ _NOT_DIFFERENTIABLE = (
             "TakeRound",
         )
     )
-    + ("Condacc>DenseApplyTake",)
+    + ("Condacc>DenseApplyTake", "Condacc>Multiply")
     + tuple(
         f"Condacc>Tower{kind}{verb}"
         for kind in ("Dense", "Sparse")

@@ -11,6 +11,27 @@ namespace {
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ScalarShape;
 
+REGISTER_OP("Condacc>Multiply")
+    .Input("values: num_values * dtype")
+    .Input("factor: double")
+    .Output("products: num_values * dtype")
+    .Attr("dtype: {half, bfloat16, float, double, complex64, complex128}")
+    .Attr("num_values: int >= 1")
+    .SetShapeFn([](InferenceContext* c) {
+      const int last = c->num_inputs() - 1;
+      TF_RETURN_IF_ERROR(ScalarInput(c, last));
+      for (int i = 0; i < last; ++i) c->set_output(i, c->input(i));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Multiplies the gradients of a micro-batch by its weight, in the time that eager execution takes for
+a few multiplications. It exists on CPUs only.
+
+values: The gradients, of any shapes.
+factor: The weight: [] double. It is rounded to the real numbers of the dtype first.
+products: The gradients times the weight. If that is 0, they are zeros, even of infinities.
+)");
+
 REGISTER_OP("Condacc>AccumulatorNumAccumulated")
     .Input("handles: num_accumulators * resource")
     .Output("num_accumulated: int32")

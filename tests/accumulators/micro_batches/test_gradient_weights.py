@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tf_condacc import ConditionalAccumulator, GradientAccumulator, SparseConditionalAccumulator
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 ROWS = 6
@@ -199,3 +200,29 @@ def test_first_weight_after_a_function_was_traced_that_takes_without_weights_is_
     with pytest.raises(RuntimeError, match="would not divide by weights"):
         accumulator.accumulate([tf.ones([3])], 2.0)
     assert int(accumulator.num_accumulated()) == 0
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128],
+    ids=lambda dtype: dtype.name,
+)
+@pytest.mark.parametrize("weight", [3.7, 0.1, 0.0, 1e6])
+def test_eager_products_have_the_bits_of_those_in_graphs(dtype, weight):
+    values = [RANDOM.normal(size=shape) for shape in ([], [3, 5], [0, 2], [100_001])]
+    gradients = [tf.cast(tf.constant(each), dtype) for each in values]
+    taken = []
+    for wrap in (lambda function: function, tf.function):
+        variables = [tf.Variable(tf.zeros_like(each)) for each in gradients]
+        accumulator = GradientAccumulator(variables, 1, reduction_type="SUM")
+        wrap(accumulator.accumulate)(gradients, tf.constant(weight))
+        taken.append(accumulator.take())
+    for ours, expected in zip(*taken, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), expected.numpy())
+        assert ours.dtype == dtype
+
+
+def test_operation_of_products_refuses_a_factor_that_is_no_scalar():
+    for function in (ops.condacc_multiply, tf.function(ops.condacc_multiply)):
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="scalar|rank 0"):
+            function([tf.ones([2])], tf.zeros([1], tf.float64))
