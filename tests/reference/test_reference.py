@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+import tf_condacc
 from tests.support.migration_examples import EXAMPLES, ROOT, outputs_of, recorded
+from tests.sync_replicas.one_worker import updates_of
 
 ENVIRONMENT = ROOT / "build" / "v1"
 SETUP_SECS = 900
@@ -124,3 +126,22 @@ def _are_alike(theirs, ours):
         theirs, ours = ([n for n, kind in each if "VAR_" not in kind] for each in (theirs, ours))
         return theirs == ours[: len(theirs)] or not ours
     return not isinstance(theirs, str) and not isinstance(ours, str)
+
+
+def test_one_worker_makes_the_updates_of_the_original(tensorflow_1_15: str):
+    """As tests/sync_replicas compare with the optimizer of the installed TensorFlow."""
+    run = subprocess.run(
+        [tensorflow_1_15, str(ROOT / "tests" / "sync_replicas" / "one_worker.py")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(lines) == 16
+    for replicas, total, theirs in lines:
+        ours = updates_of(tf_condacc.SyncReplicasOptimizer, replicas, total, 3)
+        common = {str(number) for number in ours} & set(theirs)
+        assert len(common) >= 2
+        for number in common:
+            assert ours[int(number)].tobytes().hex() == theirs[number], (replicas, total, number)
