@@ -1,7 +1,7 @@
 # Thin wrappers around configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | test-long | test-reference | test-planted | bench
 #   make wheel | wheel-cuda | wheels | test-versions | test-compilers | docs | pictures | lint | format
-#   make tsan | asan
+#   make tsan | asan | fuzz | soak
 #   make test-gpu-emulated | test-gpu-emulated-plugin | clean
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
@@ -30,7 +30,7 @@ PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
   wheels test-versions test-compilers docs pictures lint format clean test-planted \
-  test-gpu-emulated test-gpu-emulated-plugin
+  test-gpu-emulated test-gpu-emulated-plugin fuzz soak
 
 .NOTPARALLEL:
 
@@ -58,9 +58,10 @@ test: build cc-test
 	$(PYTEST) tests
 
 # Runs the tests that `make test` leaves out: more repetitions of the same tests, long tests, and a
-# million schedules of each program.
+# million schedules and fuzzed programs of each kind.
 test-long: build
-	$(BAZEL) test --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules
+	$(BAZEL) test --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules \
+	  //tests/cc/fuzz:fuzz_test
 	$(PYTEST) -m long tests
 
 # Runs the examples of docs/guides/migration on TensorFlow 1.15.5 as well, or says why it cannot.
@@ -75,6 +76,14 @@ cc-test: configure
 # Checks that the explorer of schedules finds bugs that are planted in copies of the core.
 test-planted: configure
 	$(PYTHON) $(PLANTED)/run.py
+
+# Lets libFuzzer look for calls of the core that end in another way than in a model.
+fuzz: configure
+	tests/cc/fuzz/run.sh $(or $(SECONDS),60)
+
+# Uses accumulators from many threads, and accounts for every gradient.
+soak: build
+	PYTHONPATH=. $(PYTHON) -m tests.soak.soak $(or $(MINUTES),10)
 
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...

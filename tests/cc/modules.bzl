@@ -3,7 +3,7 @@
 load("@gtest//:defs.bzl", "GTEST_FOUND")
 load("//cc:groups.bzl", "one_source")
 
-def core_tests(name, deps = [], tags = [], num_shards = 1):
+def core_tests(name, deps = [], data = [], tags = [], num_shards = 1):
     """Declares one test program of all sources `X_test.cc` of the package.
 
     The sources are compiled as one, so their constants must not share names. The package's headers
@@ -12,6 +12,7 @@ def core_tests(name, deps = [], tags = [], num_shards = 1):
     Args:
       name: The name of the program.
       deps: The libraries that the tests and their headers need.
+      data: The files that the tests read.
       tags: Tags of the program. `one_thread` says that the tests start no thread: the thread
         sanitizer leaves them out.
       num_shards: Into how many processes the tests are divided, if they take long.
@@ -42,6 +43,7 @@ def core_tests(name, deps = [], tags = [], num_shards = 1):
         timeout = "long",
         srcs = [":%s_group.cc" % name],
         copts = ["-ffp-contract=off"],
+        data = data,
         linkstatic = 1,
         shard_count = num_shards,
         tags = tags,

@@ -65,9 +65,9 @@ class MultiplyOp : public tensorflow::OpKernel {
   }
 };
 
-#define REGISTER(T)                                                                             \
-  REGISTER_KERNEL_BUILDER(                                                                      \
-      Name("Condacc>Multiply").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("dtype"),       \
+#define REGISTER(T)                                                                       \
+  REGISTER_KERNEL_BUILDER(                                                                \
+      Name("Condacc>Multiply").Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("dtype"), \
       MultiplyOp<T>)
 REGISTER(Eigen::half);
 REGISTER(tensorflow::bfloat16);
