@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
+import tf_condacc
 from tf_condacc import ApplyOutcome
 from tf_condacc._optimizers.sync_replicas import pushes
+
+v1 = tf.compat.v1
 
 
 def stopping(*tasks: int, before: str = "b"):
@@ -121,3 +124,28 @@ def test_without_contributors_the_same_slot_counts_twice(two_ps, training, monke
     run = both_push_one_slot(two_ps, training)
     with pytest.raises(AssertionError):
         run.check()
+
+
+@pytest.mark.parametrize("replicas, total", [(2, 2), (1, 2)])
+def test_a_step_that_fails_on_its_worker_leaves_nothing_at_the_gate(two_ps, replicas, total):
+    """The gate's server may get its part of such a step when the program already makes the next."""
+    with tf.Graph().as_default(), v1.device(two_ps.device(0)):
+        value = v1.placeholder(tf.float32, [])
+        step = v1.train.get_or_create_global_step()
+        weight = v1.get_variable("weight", initializer=0.0)
+        with v1.device("/job:worker/task:0"):
+            checked = tf.debugging.check_numerics(value, "input")
+        optimizer = tf_condacc.SyncReplicasOptimizer(
+            v1.train.GradientDescentOptimizer(1.0), replicas, total, name=f"failing{replicas}"
+        )
+        optimizer.configure(report_secs=None)
+        train = optimizer.apply_gradients([(checked, weight)], step)
+        hook = optimizer.make_session_run_hook(True)
+        with v1.train.MonitoredTrainingSession(two_ps.targets[0], hooks=[hook]) as session:
+            for _ in range(100):
+                with pytest.raises(tf.errors.InvalidArgumentError):
+                    session.run(train, {value: float("nan")})
+                for _ in range(replicas):
+                    fetches = [train, optimizer.gradients_dropped]
+                    assert not session.run(fetches, {value: 1.0})[1]
+            assert session.run([step, weight]) == [100, -100.0]

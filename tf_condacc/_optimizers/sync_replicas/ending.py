@@ -71,17 +71,20 @@ class SessionEnd:
             call()
 
     def _noting_error(self, ex: Any = None) -> Any:
-        if not self._coordinator.should_stop():
-            if ex is None:
-                self._error = self._current_error()
-            last, self._last = self._last, []
-            for call in last if ex is None and not self.has_error() else ():
-                try:
-                    call()
-                except Exception as error:
-                    # A tuple, because the coordinator would replace an exception with the current
-                    # one.
-                    return self._request_stop((type(error), error, error.__traceback__))
+        """Stops the coordinator. The first stop decides whether the end is a normal one."""
+        if self._coordinator.should_stop():
+            return self._request_stop(ex)
+        if ex is None:
+            self._error = self._current_error()
+        last, self._last = self._last, []
+        if ex is not None or self.has_error():
+            return self._request_stop(ex)
+        try:
+            for call in last:
+                call()
+        except Exception as error:
+            # A tuple, because the coordinator would replace an exception with the current one.
+            return self._request_stop((type(error), error, error.__traceback__))
         return self._request_stop(ex)
 
     def _current_error(self) -> BaseException | None:

@@ -48,8 +48,8 @@ class SyncGate:
         handle: Handle of the gate: `[] resource`.
         graph_id: A random identifier of this optimizer of this graph. The gate takes it as the name
             of the chief, and as the run of the worker.
-        volunteers: Whether a queue runner runs the operations of the chief, in a process that may
-            not be the chief: `[] bool`, to be fed. The gate then stays that of the chief.
+        volunteers: Whether a queue runner volunteers as the chief: `[] bool`, to be fed. The gate
+            then becomes that of this process only if no chief has opened it.
     """
 
     def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:

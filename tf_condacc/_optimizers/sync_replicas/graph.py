@@ -94,6 +94,9 @@ class SyncGraph:
         # batch normalization. The chief's steps and the end of training must not run them.
         with tf.control_dependencies(None):
             self._anchor = tf.no_op(name="local_anchor")
+            with v1.device(self._anchor.device):
+                # Not a constant or a no-op, because the runtime would remove an edge from those.
+                self._began = v1.placeholder_with_default(True, [], name="began")
             worker = worker_name(self._anchor.device)
             with v1.name_scope(None, name) as scope:
                 gate = self.gate = SyncGate(f"{scope}gate", global_step.device, worker, options)
@@ -174,7 +177,7 @@ class SyncGraph:
                 with v1.device(self._anchor.device), tf.control_dependencies(computed):
                     # One edge to the gate instead of many.
                     claim_after = [tf.no_op(name="computed")]
-            return _worker_step(self.gate, self._local_step, pushed, claim_after)
+            return _worker_step(self.gate, self._local_step, pushed, self._began, claim_after)
 
 
 class _LocalStep:
@@ -219,6 +222,7 @@ def _worker_step(
     gate: SyncGate,
     local_step: _LocalStep,
     gradients: Sequence[VariableGradients],
+    began: tf.Tensor,
     claim_after: list[tf.Operation],
 ) -> WorkerStep:
     """Pushes the gradients with a slot of the round, and waits for the next round.
@@ -227,9 +231,14 @@ def _worker_step(
         gate: The gate.
         local_step: The local step of the worker.
         gradients: The gradients to push.
+        began: A tensor on the worker's device. The step enters the gate after it. If a step fails
+            on the worker early, the gate's server may get its part of the step only when the
+            runtime has cleaned up after the failure, and that part then waits forever for the
+            gradients. Without `began`, it would hold a slot meanwhile.
         claim_after: Operations that end before the slot is claimed.
     """
-    step = gate.enter(local_step.value())
+    with tf.control_dependencies([began]):
+        step = gate.enter(local_step.value())
     with tf.control_dependencies(claim_after):
         packed = gate.claim(step)
     claim = Claim(packed)

@@ -54,7 +54,8 @@ class ChiefOperations(NamedTuple):
         gate: The gate.
         sync_op: Operation that waits for a round and applies its gradients.
         init_op: Operation that opens the gate.
-        is_chief: Whether `init_op` has found that the gate belongs to this chief: `[] bool`.
+        is_chief: Whether the gate belongs to this chief after `init_op`: `[] bool`. It does not if
+            a volunteer has found the gate opened by another chief.
         dismiss_op: Operation that ends the waits of this session.
         close_op: Operation that ends the training.
         reports: Reports about rounds that last for too long; None if there are none.
@@ -72,17 +73,18 @@ class ChiefOperations(NamedTuple):
 class ChiefQueueRunner(v1.train.QueueRunner):
     """Applies the gradients of round after round, until training ends.
 
-    When the coordinator stops, the waits of the chief's queue runner and of its step as a worker
-    end, so each of the two learns of an error of the other. The gate itself is closed only if the
-    coordinator stops without an error, as that of a Supervisor does when training has ended: after
-    an error, training continues in the next session. A chief that another one has replaced ends
-    nothing: its operations at the gate fail or do nothing.
+    When the coordinator stops, two waits of this process end: that of the queue runner for a full
+    round, and that of the chief's step as a worker. So each of the two learns of an error of the
+    other. If the coordinator has stopped without an error, as that of a Supervisor does when
+    training has ended, the gate is closed as well. After an error it is not, because training
+    continues in the next session. A chief that another one has replaced ends nothing: its
+    operations at the gate fail or do nothing.
 
-    Programs start the threads in processes that are not the chief, or beside the hook, or without
-    `chief_init_op`, which the first versions of TensorFlow did not have. So before they start, the
-    threads volunteer: they open the gate if no other chief has. If there is a chief, or as soon as
-    one comes, they do nothing until the coordinator stops, unless that chief never starts its own
-    queue runner.
+    Some programs start the queue runner in processes that are not the chief, or beside the hook.
+    Programs for the first versions of TensorFlow start it without `chief_init_op`, which these did
+    not have. So the queue runner volunteers before its threads start: it opens the gate if no chief
+    has. If there is a chief, or as soon as one comes, the threads are idle until the coordinator
+    stops, unless that chief never starts its own queue runner.
 
     Args:
         optimizer: Name of the optimizer, which messages give.
