@@ -69,6 +69,7 @@ class Ledger:
 
     def note_take(self, values: Any) -> None:
         """Notes a taken sum, or the rows of one."""
+        values = getattr(values, "values", values)
         total = np.reshape(values, [-1, 2]).astype(np.int64).sum(0)
         with self._lock:
             self.taken += total
@@ -135,7 +136,7 @@ class Sparse(Dense):
         return self.accumulator.try_apply_indexed_slices_grad(gradient, step)
 
     def take(self, num_required: int) -> Any:
-        return self.accumulator.take_indexed_slices_grad(num_required).values
+        return self.accumulator.take_indexed_slices_grad(num_required)
 
     def try_take(self, num_required: int) -> tuple[Any, Any]:
         taken, value = self.accumulator.try_take_indexed_slices_grad(num_required)
@@ -154,6 +155,7 @@ class Soak:
         self._ends = threading.Event()
         self.failures: list[str] = []
         self.counts: dict[str, int] = {}
+        self._taken: list[tuple[Ledger, Any]] = []  # By the main thread.
         self.shared = [
             kind(f"{kind.__name__.lower()}_{dtype.name}_{loses}", dtype, loses)
             for kind in (Dense, Sparse)
@@ -293,26 +295,34 @@ class Soak:
             The resident memory, in bytes, at regular times.
         """
         draw = random.Random(self._seed)
-        sizes, next_watch = [], time.monotonic()
-        with _alarms():
+        sizes: list[int] = []
+        next_watch = time.monotonic()
+        def take_until_interrupted() -> None:
+            nonlocal next_watch
             while time.monotonic() < deadline and not self.failures:
+                each = draw.choice(self.shared)
                 if time.monotonic() >= next_watch:
                     sizes.append(_resident_bytes())
                     next_watch += 0.5
-                each = draw.choice(self.shared)
-                taken: list[Any] = []
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.005 * draw.random())
-                    taken.append(each.take(draw.randrange(1, 10)))
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                except Alarm:
-                    self._count("interrupted takes")
-                for value in taken:
-                    each.ledger.note_take(value)
-                    self._count("takes in the main thread")
+                self.counts["takes in the main thread"] = len(self._taken)
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.005 * draw.random())
+                self._taken.append((each.ledger, each.take(draw.randrange(1, 10))))
+
+        # An alarm may be raised anywhere, also after the take that it was meant for, and if the
+        # system delivers it late: so even the loop that goes on after an alarm is in a `try`.
+        with _alarms():
+            while time.monotonic() < deadline and not self.failures:
+                with contextlib.suppress(Alarm):
+                    while time.monotonic() < deadline and not self.failures:
+                        try:
+                            take_until_interrupted()
+                        except Alarm:
+                            pass
         return sizes
 
     def _check_ledgers(self) -> None:
+        for ledger, value in self._taken:
+            ledger.note_take(value)
         for each in self.shared:
             taken, left = each.try_take(1)
             dropped = int(each.accumulator.num_dropped())
@@ -329,6 +339,8 @@ def _alarms() -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        with contextlib.suppress(Alarm):
+            time.sleep(1)  # An alarm may have been held back.
         signal.signal(signal.SIGALRM, before)
 
 
