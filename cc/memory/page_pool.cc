@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <new>
+#include <thread>
+#include <utility>
 
 #include "cc/core/base/timer_queue.h"
 
@@ -21,17 +25,38 @@ void Unmap(void* first, size_t num_pages) {
   if (munmap(first, num_bytes) != 0) madvise(first, num_bytes, MADV_DONTNEED);
 }
 
+bool IsMapped(void* page) {
+  constexpr size_t kMinPageBytes = 4096;
+  unsigned char residence[kHugePageBytes / kMinPageBytes];
+  return mincore(page, kHugePageBytes, residence) == 0;
+}
+
+// Maps a page at `to`. If the system has no memory for it now, waits until it has.
+void MapAt(void* to) {
+  constexpr int kMaxAttempts = 10000;
+  for (int i = 0; i < kMaxAttempts; ++i) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, flags, -1, 0) == to) {
+      madvise(to, kHugePageBytes, MADV_HUGEPAGE);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // The buffer that the page belongs to may be a result, which cannot fail any more.
+  std::fputs("tf_condacc: the system has unmapped a page of memory and maps no other\n", stderr);
+  std::abort();
+}
+
 // Moves a page to `to`, where another one is mapped. If the system refuses, there is a new page at
-// `to` and the old one is freed.
+// `to`, or the one that was there, and the old one is freed.
 bool Move(void* page, void* to) {
   if (mremap(page, kHugePageBytes, kHugePageBytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) {
     return true;
   }
-  // The system may have unmapped what was at `to` already. Unmapping the page makes room for
-  // another mapping there.
+  // Unmapping the page makes room for another mapping.
   Unmap(page, 1);
-  mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  madvise(to, kHugePageBytes, MADV_HUGEPAGE);
+  // The system may have unmapped what was at `to`.
+  if (!IsMapped(to)) MapAt(to);
   return false;
 }
 
@@ -48,10 +73,11 @@ void PagePool::Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept
   size_t num_kept = 0;
   if (num_pages > 0 && can_move_) {
     MutexLock lock(&mu_);
-    max_bytes_ = std::max(max_bytes_, buffer_bytes);
-    const size_t max_pages = max_bytes_ / kHugePageBytes;
+    largest_bytes_ = std::max(largest_bytes_, buffer_bytes);
+    const size_t max_bytes = std::max({kMaxBytes, largest_bytes_, last_largest_bytes_});
+    const size_t max_pages = max_bytes / kHugePageBytes;
     try {
-      if (WatchFor(max_idle_)) {
+      if (Watch()) {
         num_kept = std::min(num_pages, max_pages - std::min(max_pages, pages_.size()));
         if (pages_.size() + num_kept > pages_.capacity()) {
           pages_.reserve(2 * (pages_.size() + num_kept));
@@ -62,7 +88,6 @@ void PagePool::Give(void* first, size_t num_pages, size_t buffer_bytes) noexcept
       num_kept = 0;
     }
     num_pages_ = pages_.size();
-    last_use_ = Clock::now();
   }
   if (num_kept < num_pages) Unmap(PageAt(first, num_kept), num_pages - num_kept);
 }
@@ -95,29 +120,32 @@ size_t PagePool::Remove(size_t num_pages, void** batch) {
   std::copy(pages_.end() - static_cast<std::ptrdiff_t>(num_removed), pages_.end(), batch);
   pages_.resize(pages_.size() - num_removed);
   num_pages_ = pages_.size();
-  last_use_ = Clock::now();
+  min_pages_ = std::min(min_pages_, pages_.size());
   return num_removed;
 }
 
-bool PagePool::WatchFor(Clock::duration idle) {
+bool PagePool::Watch() {
   if (!is_watched_) {
-    is_watched_ =
-        TimerQueue::Global().Schedule(idle, [this] { FreeIfIdle(); }) != TimerQueue::kNoTicket;
+    is_watched_ = TimerQueue::Global().Schedule(interval_, [this] { EndInterval(); }) !=
+                  TimerQueue::kNoTicket;
   }
   return is_watched_;
 }
 
-void PagePool::FreeIfIdle() noexcept {
+void PagePool::EndInterval() noexcept {
+  size_t num_pages = 0;
   try {
     MutexLock lock(&mu_);
     is_watched_ = false;
-    const Clock::duration left = last_use_ + max_idle_ - Clock::now();
-    if (left > Clock::duration::zero() && WatchFor(left)) return;
-    max_bytes_ = kMaxBytes;
+    last_largest_bytes_ = std::exchange(largest_bytes_, 0);
+    num_pages = pages_.size() - min_pages_;
+    min_pages_ = num_pages;
+    // If nobody would look for unused pages later, none is kept.
+    if (num_pages == 0 || !Watch()) num_pages = 0;
   } catch (const std::bad_alloc&) {
-    // Nobody would look for idle pages later.
+    num_pages = 0;
   }
-  TrimTo(0);
+  TrimTo(num_pages * kHugePageBytes);
 }
 
 }  // namespace condacc

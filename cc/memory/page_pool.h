@@ -23,11 +23,11 @@ class PagePool {
   using Clock = std::chrono::steady_clock;
 
   // The pool keeps this many bytes or, if that is more, as many as the largest buffer that gave it
-  // pages since it was last idle.
+  // pages in the current interval or in the last one.
   static constexpr size_t kMaxBytes = size_t{256} << 20;
 
-  // After `max_idle` without a call, all pages return to the system.
-  explicit PagePool(Clock::duration max_idle) : max_idle_(max_idle) {}
+  // Pages that nobody has taken for a whole interval return to the system.
+  explicit PagePool(Clock::duration interval) : interval_(interval) {}
   ~PagePool() = delete;  // A timer may still refer to the pool.
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
@@ -54,17 +54,21 @@ class PagePool {
 
   // Moves at most kBatch pages from the end of `pages_` to `batch`, and returns how many.
   size_t Remove(size_t num_pages, void** batch) CONDACC_EXCLUDES(mu_);
-  // Makes sure that a timer will call FreeIfIdle(). Returns false if there can be none. May throw
+  // Makes sure that a timer will call EndInterval(). Returns false if there can be none. May throw
   // std::bad_alloc.
-  bool WatchFor(Clock::duration idle) CONDACC_REQUIRES(mu_);
-  void FreeIfIdle() noexcept CONDACC_EXCLUDES(mu_);
+  bool Watch() CONDACC_REQUIRES(mu_);
+  // Returns the pages that were not taken in the interval, and begins another one.
+  void EndInterval() noexcept CONDACC_EXCLUDES(mu_);
 
-  const Clock::duration max_idle_;
+  const Clock::duration interval_;
   Mutex mu_;
   std::vector<void*> pages_ CONDACC_GUARDED_BY(mu_);
   std::atomic<size_t> num_pages_{0};  // The size of `pages_`.
-  size_t max_bytes_ CONDACC_GUARDED_BY(mu_) = kMaxBytes;
-  Clock::time_point last_use_ CONDACC_GUARDED_BY(mu_);
+  // The lowest number of pages in this interval: so many were not taken.
+  size_t min_pages_ CONDACC_GUARDED_BY(mu_) = 0;
+  // The largest buffers that gave pages in this interval and in the last one.
+  size_t largest_bytes_ CONDACC_GUARDED_BY(mu_) = 0;
+  size_t last_largest_bytes_ CONDACC_GUARDED_BY(mu_) = 0;
   bool is_watched_ CONDACC_GUARDED_BY(mu_) = false;
   std::atomic<bool> can_move_{true};  // False once the system has refused to move a page.
 };

@@ -75,6 +75,16 @@ def test_the_mean_of_weights_0_is_0():
     assert _taken(sparse, 2) == {5: 0.0}
 
 
+def test_a_gradient_behind_many_without_weight_and_rows_is_taken():
+    """The accumulator adds 1,024 gradients up before the last one comes."""
+    accumulator = _sparse("SUM")
+    empty = tf.zeros([0], tf.int64), tf.zeros([0, 1])
+    for _ in range(1024):
+        accumulator.try_apply_grad(*empty, weight=0.0)
+    accumulator.apply_grad(tf.constant([2, 5, 6]), tf.constant([[1.0], [2.0], [3.0]]))
+    assert _taken(accumulator, 1025) == {2: 1.0, 5: 2.0, 6: 3.0}
+
+
 @pytest.mark.parametrize(
     "reduction_type, expected",
     [

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <new>
 #include <string>
 
@@ -43,10 +44,8 @@ ApplyOutcome Accumulator::CheckStepAndContributor(int64_t local_step,
   if (step_counter_.DropIfStale(local_step)) return ApplyOutcome::kStale;
   if (!contributor.has_value()) return ApplyOutcome::kAdded;
   if (step_counter_.IsAhead(local_step)) return ApplyOutcome::kAhead;
-  for (const auto& contribution : round_->contributions) {
-    if (contribution.contributor == *contributor) return ApplyOutcome::kDuplicate;
-  }
-  return ApplyOutcome::kAdded;
+  const bool is_duplicate = round_->contributions.count(*contributor) > 0;
+  return is_duplicate ? ApplyOutcome::kDuplicate : ApplyOutcome::kAdded;
 }
 
 ApplyResult Accumulator::Accept(int64_t local_step, std::optional<int64_t> contributor,
@@ -69,15 +68,14 @@ ApplyResult Accumulator::Accept(int64_t local_step, std::optional<int64_t> contr
 
 Appended Accumulator::Append(std::optional<int64_t> contributor, Gradient&& gradient) {
   ReserveRound();
-  std::vector<Round::Contribution>& contributions = round_->contributions;
-  if (contributor.has_value() && contributions.size() == contributions.capacity()) {
-    contributions.reserve(2 * contributions.size() + 8);
+  Round::Contributions& contributions = round_->contributions;
+  if (contributor.has_value()) contributions.emplace(*contributor, round_->num_appended + 1);
+  try {
+    return round_->sum->Append(std::move(gradient));
+  } catch (const std::bad_alloc&) {
+    if (contributor.has_value()) contributions.erase(*contributor);
+    throw;
   }
-  const Appended appended = round_->sum->Append(std::move(gradient));
-  if (contributor.has_value()) {
-    contributions.push_back({*contributor, round_->num_appended + 1});
-  }
-  return appended;
 }
 
 void Accumulator::ReserveRound() {
@@ -136,6 +134,7 @@ void Accumulator::Cancel(const TakePtr& take, Workspace& workspace) {
   const RoundPtr round = round_;
   if (round->work == Work::kPreparing && take.get() == takes_.front()) return;
   Fail(WaitList<Take>::Remove(take.get()), CheckTake(*take), &call);
+  changed_.NotifyAll();  // A reset need not wait for this take any more.
   Proceed(round, &call);
 }
 
@@ -234,19 +233,16 @@ void Accumulator::Serve(Call* call) {
 }
 
 Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
-  if (!round_->sum->finish_needs_memory()) return Status();
   Round& round = *round_;  // It stays the open round: nothing takes or discards it meanwhile.
+  if (!round.sum->finish_needs_memory()) {
+    const Status status = AllocateFor(take, round.sum.get(), workspace);
+    return status.ok() ? status : Error(status.code(), status.message());
+  }
   round.work = Work::kPreparing;
   Status status;
   {
     MutexUnlock unlock(&mu_);
-    // This thread may be running another operation, such as an apply that has succeeded, so the
-    // exception becomes the error of the take.
-    try {
-      status = round.sum->PrepareFinish(workspace);
-    } catch (const std::bad_alloc&) {
-      status = Status(StatusCode::kResourceExhausted, "Out of memory");
-    }
+    status = AllocateFor(take, round.sum.get(), workspace);
   }
   round.work = Work::kNone;
   changed_.NotifyAll();
@@ -261,15 +257,29 @@ Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   return Error(status.code(), status.message());
 }
 
+Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept {
+  Status status;
+  bool is_prepared = false;
+  // This thread may be running another operation, such as an apply that has succeeded, so an
+  // exception becomes the error of the take.
+  try {
+    if (sum->finish_needs_memory()) status = sum->PrepareFinish(workspace);
+    is_prepared = status.ok();
+    if (is_prepared && take.reserve != nullptr) status = take.reserve(sum->value_shape());
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kResourceExhausted, "Out of memory");
+  }
+  if (is_prepared && !status.ok()) sum->AbandonFinish();
+  return status;
+}
+
 void Accumulator::RemoveRefused(Round* round) {
   const std::vector<int64_t>& refused = round->sum->refused();
-  auto& contributions = round->contributions;
-  contributions.erase(std::remove_if(contributions.begin(), contributions.end(),
-                                     [&](const Round::Contribution& each) {
-                                       return std::binary_search(refused.begin(), refused.end(),
-                                                                 each.ordinal);
-                                     }),
-                      contributions.end());
+  Round::Contributions& contributions = round->contributions;
+  for (auto next = contributions.begin(); next != contributions.end();) {
+    const bool is_refused = std::binary_search(refused.begin(), refused.end(), next->second);
+    next = is_refused ? contributions.erase(next) : std::next(next);
+  }
   round->num_added +=
       refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
   round->num_accumulated -= static_cast<int64_t>(refused.size());
@@ -297,7 +307,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     }
     // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();
-    round->contributions.clear();
+    Round::Contributions().swap(round->contributions);
   }
   Retire(round);
 }
@@ -307,7 +317,7 @@ void Accumulator::Free(const RoundPtr& round) {
   {
     MutexUnlock unlock(&mu_);
     round->sum->Clear();
-    round->contributions.clear();
+    Round::Contributions().swap(round->contributions);
   }
   Retire(round);
 }

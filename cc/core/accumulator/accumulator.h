@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/gradient.h"
@@ -163,12 +163,10 @@ class Accumulator {
     // ones to arrive, unless later ones were refused.
     int64_t num_added = 0;
     TakePtr take;  // The take that owns the round, until it is finished.
-    // The contributors of the round's gradients. `ordinal` counts the appended gradients from 1.
-    struct Contribution {
-      int64_t contributor;
-      int64_t ordinal;
-    };
-    std::vector<Contribution> contributions;
+    // The contributors of the round's gradients, and the number of the gradient of each, counted
+    // from 1 in order of arrival. There may be thousands.
+    using Contributions = std::unordered_map<int64_t, int64_t>;
+    Contributions contributions;
   };
   using RoundPtr = std::shared_ptr<Round>;
 
@@ -225,9 +223,11 @@ class Accumulator {
   void Proceed(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
   // Gives the round to the front take, or ends the take with an error.
   void Serve(Call* call) CONDACC_REACQUIRES(mu_);
-  // Allocates the memory for finishing the round. After an error, the round is unchanged, except
-  // that bad gradients may have been removed.
+  // Allocates the memory for finishing the round and for handing out its value. After an error, the
+  // round is unchanged, except that bad gradients may have been removed.
   Status PrepareTake(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
+  // The part of PrepareTake() that needs no lock if the sum needs memory.
+  static Status AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept;
   // Removes the gradients that RoundSum::PrepareFinish() has refused.
   void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
   // Finishes a taken round, and completes its take.
@@ -263,7 +263,8 @@ class Accumulator {
 
   const Options options_;
   mutable Mutex mu_;
-  CondVar changed_;  // Notified when work on a round ends or num_added changes, and by Reset().
+  CondVar changed_;  // Notified when work on a round ends or num_added changes, and by Reset() and
+                     // Cancel().
   StepCounter step_counter_ CONDACC_GUARDED_BY(mu_);
   WaitList<Take> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/base/wait_list.h"
@@ -27,6 +28,11 @@ struct PendingTake : Waiter<PendingTake> {
   // If set, the take fails unless the accumulator is at this global step when its turn comes.
   const std::optional<int64_t> global_step;
   Done done;
+  // If set, it asks for all memory that `done` needs for a value of the given shape. It is called
+  // at most once, before the value is taken, and perhaps under the accumulator's lock. If it
+  // returns an error or throws std::bad_alloc, the take ends with an error and the gradients stay
+  // accumulated.
+  std::function<Status(const Shape&)> reserve;
 
   // The fields below are guarded by the lock of the accumulator until the take has ended. Then they
   // belong to the thread that completes it.
@@ -39,6 +45,7 @@ struct PendingTake : Waiter<PendingTake> {
   void Complete(const Status& status, Value* value) {
     done(status, value);
     done = nullptr;
+    reserve = nullptr;
     keep_alive = nullptr;
   }
   void Complete() { Complete(failure, nullptr); }

@@ -131,6 +131,9 @@ class RoundSum {
   // one, and refused() lists them. They remain in the sum, and PrepareFinish() refuses them again,
   // until RemoveRefused().
   virtual Status PrepareFinish(Workspace& /*workspace*/) { return Status(); }
+  // Returns the shape of the values that Finish() will return. If finish_needs_memory(), it is
+  // known only once PrepareFinish() has succeeded.
+  virtual const Shape& value_shape() const = 0;
   // Frees the memory that PrepareFinish() has allocated.
   virtual void AbandonFinish() {}
   // Returns the numbers of the gradients that the last PrepareFinish() refused, ascending.

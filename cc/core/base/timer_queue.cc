@@ -1,5 +1,7 @@
 #include "cc/core/base/timer_queue.h"
 
+#include <pthread.h>
+
 #include <functional>
 #include <new>
 #include <system_error>
@@ -14,25 +16,37 @@ TimerQueue& TimerQueue::Global() {
   return *queue;
 }
 
-TimerQueue::Ticket TimerQueue::Schedule(Clock::duration timeout, std::function<void()> function) {
+TimerQueue::TimerQueue() { pthread_atfork(BeforeFork, AfterFork, AfterForkInChild); }
+
+// No thread holds the lock while the process is copied.
+void TimerQueue::BeforeFork() { Global().mu_.Lock(); }
+
+void TimerQueue::AfterFork() { Global().mu_.Unlock(); }
+
+void TimerQueue::AfterForkInChild() {
+  Global().StartInChild();
+  Global().mu_.Unlock();
+}
+
+TimerQueue::Ticket TimerQueue::Schedule(Clock::duration timeout, Call call) {
   const Clock::time_point deadline = Clock::now() + timeout;
   MutexLock lock(&mu_);
   if (!started_) Start();
   if (!started_) return kNoTicket;
   const Ticket ticket{deadline, next_id_++};
-  functions_.emplace(ticket, std::move(function));
+  calls_.emplace(ticket, std::move(call));
   if (deadline < sleeps_until_) changed_.NotifyAll();
   return ticket;
 }
 
 void TimerQueue::Cancel(const Ticket& ticket) {
   if (ticket == kNoTicket) return;
-  std::function<void()> released;  // Destroyed after the lock has been released.
+  Call released;  // Destroyed after the lock has been released.
   MutexLock lock(&mu_);
-  const auto found = functions_.find(ticket);
-  if (found == functions_.end()) return;
+  const auto found = calls_.find(ticket);
+  if (found == calls_.end()) return;
   released = std::move(found->second);
-  functions_.erase(found);
+  calls_.erase(found);
 }
 
 void TimerQueue::Start() {
@@ -44,16 +58,52 @@ void TimerQueue::Start() {
   }
 }
 
+void TimerQueue::StartInChild() {
+  started_ = false;
+  // In the copy, the thread of the parent seems to wait. The destructor would wait for it.
+  new (&changed_) CondVar;
+  sleeps_until_ = Clock::time_point::min();
+  if (calls_.empty()) return;
+  try {
+    Start();
+  } catch (const std::bad_alloc&) {
+    // The next Schedule() tries again.
+  }
+}
+
+void TimerQueue::Make(Call call) {
+  try {
+    if (call.may_block) {
+      // Copied, so that this thread can make the call if no other can be started.
+      std::thread([function = call.function] {
+        try {
+          function();
+        } catch (const std::bad_alloc&) {
+          // The function is given up.
+        }
+      }).detach();
+      return;
+    }
+  } catch (const std::bad_alloc&) {
+  } catch (const std::system_error&) {
+  }
+  try {
+    call.function();
+  } catch (const std::bad_alloc&) {
+    // The function is given up.
+  }
+}
+
 void TimerQueue::Run() {
   mu_.Lock();
   while (true) {
     // Most functions are cancelled long before they are due, and most timeouts are equal. So
     // Cancel() does not wake this thread, and Schedule() does so only if its deadline is the
     // earliest, which is rare.
-    const auto first = functions_.begin();
-    if (first == functions_.end() || Clock::now() < first->first.first) {
-      sleeps_until_ = first == functions_.end() ? Clock::time_point::max() : first->first.first;
-      if (first == functions_.end()) {
+    const auto first = calls_.begin();
+    if (first == calls_.end() || Clock::now() < first->first.first) {
+      sleeps_until_ = first == calls_.end() ? Clock::time_point::max() : first->first.first;
+      if (first == calls_.end()) {
         changed_.Wait(&mu_);
       } else {
         changed_.WaitUntil(&mu_, sleeps_until_);
@@ -61,15 +111,10 @@ void TimerQueue::Run() {
       sleeps_until_ = Clock::time_point::min();
       continue;
     }
-    std::function<void()> function = std::move(first->second);
-    functions_.erase(first);
+    Call call = std::move(first->second);
+    calls_.erase(first);
     mu_.Unlock();
-    try {
-      function();
-    } catch (const std::bad_alloc&) {
-      // The function is given up.
-    }
-    function = nullptr;  // Frees what it holds before the lock is taken again.
+    Make(std::move(call));  // Frees what the function holds before the lock is taken again.
     mu_.Lock();
   }
 }

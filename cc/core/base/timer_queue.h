@@ -14,6 +14,7 @@ namespace condacc {
 
 // Calls each scheduled function once, after its timeout, unless Cancel() comes first. One thread
 // serves the whole process. The first Schedule() starts it, and it lives until the process exits.
+// In a process that is forked from this one, all functions that wait are called as well.
 // The thread holds no lock of the queue while it calls a function, so functions may take locks
 // under which Schedule() and Cancel() are called. Thread-safe.
 //
@@ -37,19 +38,42 @@ class TimerQueue {
   // Schedules a call of `function` after `timeout`, and returns its ticket. `function` may throw
   // only std::bad_alloc. If no thread can be started, returns kNoTicket and never calls the
   // function. May throw std::bad_alloc, and then nothing has been scheduled.
-  Ticket Schedule(Clock::duration timeout, std::function<void()> function) CONDACC_EXCLUDES(mu_);
+  Ticket Schedule(Clock::duration timeout, std::function<void()> function) CONDACC_EXCLUDES(mu_) {
+    return Schedule(timeout, {std::move(function), /*may_block=*/false});
+  }
+  // The same for a function that may take long or wait: it is called in a thread of its own, so
+  // that other functions need not wait for it. If no thread can be started then, the queue calls
+  // it.
+  Ticket ScheduleLong(Clock::duration timeout, std::function<void()> function)
+      CONDACC_EXCLUDES(mu_) {
+    return Schedule(timeout, {std::move(function), /*may_block=*/true});
+  }
 
   // Cancels a scheduled function. When this returns, the call of the function has either begun
   // already or will never begin. Repeated calls do nothing.
   void Cancel(const Ticket& ticket) CONDACC_EXCLUDES(mu_);
 
  private:
+  struct Call {
+    std::function<void()> function;
+    bool may_block = false;
+  };
+
+  TimerQueue();
+  Ticket Schedule(Clock::duration timeout, Call call) CONDACC_EXCLUDES(mu_);
   void Start() CONDACC_REQUIRES(mu_);
+  static void BeforeFork() CONDACC_ANNOTATE(no_thread_safety_analysis);
+  static void AfterFork() CONDACC_ANNOTATE(no_thread_safety_analysis);
+  static void AfterForkInChild() CONDACC_ANNOTATE(no_thread_safety_analysis);
+  // Starts the thread again in the child of a fork(), which has a copy of the queue and no thread.
+  void StartInChild() CONDACC_REQUIRES(mu_);
   void Run() CONDACC_EXCLUDES(mu_);
+  // Makes a call, or starts a thread that makes it.
+  static void Make(Call call);
 
   Mutex mu_;
   CondVar changed_;
-  std::map<Ticket, std::function<void()>> functions_ CONDACC_GUARDED_BY(mu_);
+  std::map<Ticket, Call> calls_ CONDACC_GUARDED_BY(mu_);
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;
   bool started_ CONDACC_GUARDED_BY(mu_) = false;
   // The time until which the thread sleeps unless it is woken. It is in the past while the thread

@@ -38,6 +38,7 @@ class DenseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
+  const Shape& value_shape() const override { return shape_; }
   Value Finish(Workspace& workspace) noexcept override;
   void Clear() noexcept override;
 

@@ -35,6 +35,7 @@ class DeviceRows {
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
   Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
+  const Shape& value_shape() const { return output_->value.shape; }
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
 

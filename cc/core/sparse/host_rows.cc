@@ -59,7 +59,7 @@ Status HostRows::PrepareFinish(std::list<Gradient>* pending, double total_weight
   auto output = std::make_unique<Output>();
   if (IsForwarded(*pending, total_weight)) {
     output->forwarded = &pending->front();
-    output->value.shape = format_.values;
+    output->value.shape = output->forwarded->shape;
   } else {
     Status status = StartMerging(*pending, workspace, &output->merging);
     if (!status.ok()) return status;

@@ -42,6 +42,7 @@ class HostRows {
   // Finish(). `total_weight` is that of all gradients. If some of them cannot be added, sets their
   // `failure`, and nothing has been prepared.
   Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
+  const Shape& value_shape() const { return output_->value.shape; }
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
 

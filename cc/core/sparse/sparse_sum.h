@@ -47,6 +47,7 @@ class SparseSum final : public RoundSum {
   bool EndFold() noexcept override;
   bool finish_needs_memory() const override { return true; }
   Status PrepareFinish(Workspace& workspace) override;
+  const Shape& value_shape() const override { return rows_.value_shape(); }
   void RemoveRefused() noexcept override;
   void AbandonFinish() override { rows_.AbandonFinish(); }
   // Frees the merged rows piece by piece while the result is written.

@@ -3,6 +3,7 @@
 #define CONDACC_CORE_SYNC_CHIEF_STATE_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -41,6 +42,10 @@ class ChiefState {
     kClosed,     // The chief has ended the training.
   };
 
+  // So many replaced chiefs, and dismissed ones, are remembered. Calls of older ones would be those
+  // of a chief that nobody knows.
+  static constexpr size_t kMaxRemembered = 1000;
+
   Phase phase() const { return phase_; }
   bool is_open() const { return phase_ == Phase::kOpen; }
   bool is_closed() const { return phase_ == Phase::kClosed; }
@@ -73,15 +78,17 @@ class ChiefState {
     return is_volunteer_ && (!is_open() || is_gone_);
   }
 
+  // Makes sure that the next Prepare() does not throw. May throw std::bad_alloc.
+  void Reserve() { replaced_.reserve(replaced_.size() + 1); }
   // Makes the gate the chief's. May throw std::bad_alloc, and then nothing has changed.
   void Prepare(Chief chief, bool volunteers) {
-    replaced_.reserve(replaced_.size() + 1);
+    Reserve();
     const bool had_chief = has_been_prepared() && !is_volunteer_;
     const bool is_same = IsNamed(chief.name);
     // A chief stays one in its next session, even if that begins with its queue runner.
     is_volunteer_ = volunteers && !(had_chief && is_same);
     is_gone_ = false;
-    if (had_chief || is_same) replaced_.push_back(std::move(chief_));
+    if (had_chief || is_same) Remember(&replaced_, std::move(chief_));
     chief_ = std::move(chief);
     Remove(&replaced_, chief_.view());
     Remove(&dismissed_, chief_.view());
@@ -96,7 +103,7 @@ class ChiefState {
   // Dismisses a chief, whether or not it owns the gate. Training that has ended stays ended. May
   // throw std::bad_alloc, and then nothing has changed.
   void Dismiss(const Chief& chief) {
-    if (!WasDismissed(chief.view())) dismissed_.push_back(chief);
+    if (!WasDismissed(chief.view())) Remember(&dismissed_, chief);
     if (Is(chief.view()) && !is_closed()) phase_ = Phase::kDismissed;
   }
 
@@ -104,6 +111,11 @@ class ChiefState {
   static bool Contains(const std::vector<Chief>& chiefs, ChiefView chief) {
     return std::any_of(chiefs.begin(), chiefs.end(),
                        [chief](const Chief& each) { return each.view() == chief; });
+  }
+  // Adds a chief. If there are more than kMaxRemembered then, forgets the one that was added first.
+  static void Remember(std::vector<Chief>* chiefs, Chief chief) {
+    chiefs->push_back(std::move(chief));
+    if (chiefs->size() > kMaxRemembered) chiefs->erase(chiefs->begin());
   }
   static void Remove(std::vector<Chief>* chiefs, ChiefView chief) noexcept {
     const auto is_it = [chief](const Chief& each) { return each.view() == chief; };

@@ -3,6 +3,7 @@
 #define CONDACC_CORE_SYNC_ROSTER_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -18,6 +19,10 @@ namespace condacc {
 // and Leave() may throw std::bad_alloc, and then nothing has changed.
 class Roster {
  public:
+  // Of each worker, so many replaced runs are remembered. A process that still acts for an older
+  // one would be taken for a new run.
+  static constexpr size_t kMaxPastRuns = 1000;
+
   enum class State { kBetweenSteps, kComputing, kWaiting, kLost, kLeft };
 
   struct Worker {
@@ -29,7 +34,7 @@ class Roster {
     }
 
     std::string run;  // Identifies the latest process and graph with the worker's name.
-    std::vector<std::string> past_runs;  // Replaced runs, which may not come back.
+    std::vector<std::string> past_runs;  // The last replaced runs, which may not come back.
     int num_steps = 0;                   // Steps that were neither taken over nor replaced.
     int num_waits = 0;
     // The state of the worker while it is not here: kBetweenSteps, kLost or kLeft.
@@ -56,6 +61,7 @@ class Roster {
       if (!worker.run.empty()) {
         worker.past_runs.reserve(past.size() + 1);
         worker.past_runs.push_back(std::move(worker.run));
+        if (past.size() > kMaxPastRuns) worker.past_runs.erase(past.begin());
         worker.num_steps = worker.num_waits = 0;  // They belonged to the replaced run.
         coming = Coming::kReplaces;
       }
@@ -97,10 +103,11 @@ class Roster {
     }
   }
 
-  // Removes all workers that are not here.
-  void ForgetAllThatAreAbsent() noexcept {
+  // Removes all workers that are not here, but not the one named `kept`.
+  void ForgetAllThatAreAbsent(const std::string& kept = "") noexcept {
     for (auto next = workers_.begin(); next != workers_.end();) {
-      next = next->second.is_here() ? std::next(next) : workers_.erase(next);
+      const bool stays = next->second.is_here() || next->first == kept;
+      next = stays ? std::next(next) : workers_.erase(next);
     }
   }
 

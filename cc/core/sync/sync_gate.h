@@ -193,8 +193,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // session already, the round goes on, and nothing changes. A chief that `volunteers` prepares the
   // gate only if ChiefState::MayVolunteer(); otherwise it gets the current round. It
   // is not replaced by another chief, but waits beside it. Returns OutOfRange if there is no
-  // higher round.
-  Status Prepare(const Chief& chief, int64_t above, bool volunteers, Prepared* prepared);
+  // higher round. If the process of the chief is a worker as well, `worker` is its name: it comes
+  // or, if a new round begins, its steps and waits end as in Renew().
+  Status Prepare(const Chief& chief, int64_t above, bool volunteers, Prepared* prepared,
+                 const std::string& worker = "");
   // Opens the gate, unless it is open since the same Prepare(). Returns FailedPrecondition unless
   // the gate is the chief's and `round` what Prepare() has output. If the chief `volunteers`, does
   // nothing instead.

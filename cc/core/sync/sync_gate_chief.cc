@@ -8,22 +8,31 @@
 
 namespace condacc {
 
-Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Prepared* prepared) {
+Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Prepared* prepared,
+                         const std::string& worker) {
   Chief owner = chief;
   {
     CompletingLock lock(&mu_, &ended_);
     const bool goes_on = chief_.GoesOn(chief.view(), volunteers) && (is_open() || above <= round_);
-    if (goes_on || (volunteers && !chief_.MayVolunteer(chief.view()))) {
-      *prepared = {round_, /*is_chief=*/goes_on, /*begins=*/false};
-      return Status();
-    }
+    const bool begins = !goes_on && (!volunteers || chief_.MayVolunteer(chief.view()));
     const int64_t before = std::max(round_, above);
-    if (before < std::numeric_limits<int64_t>::max()) {
+    if (!begins || before < std::numeric_limits<int64_t>::max()) {
+      // Nothing but this needs memory, and nothing else has changed yet.
+      if (begins) chief_.Reserve();
+      const auto coming = worker.empty() ? Roster::Coming::kReplaced
+                                         : roster_.Come(worker, chief.name, options_.num_workers);
+      const bool has_new_session = begins && coming != Roster::Coming::kReplaced;
+      if (has_new_session || coming == Roster::Coming::kReplaces) EndSteps(worker);
+      if (!begins) {
+        *prepared = {round_, /*is_chief=*/goes_on, /*begins=*/false};
+        ReleaseWaits();
+        return Status();
+      }
       const bool was_closed = chief_.is_closed();
       chief_.Prepare(std::move(owner), volunteers);
       if (was_closed) {
         for (WorkerStep* const step : steps_) Uncount(step);
-        roster_.ForgetAllThatAreAbsent();
+        roster_.ForgetAllThatAreAbsent(worker);
       }
       chief_came_ = HasChiefWait();
       BeginRound(before + 1);

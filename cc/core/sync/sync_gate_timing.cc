@@ -27,7 +27,8 @@ void SyncGate::ArmTimer() noexcept {
   timer_deadline_ = Clock::time_point::max();
   const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
   try {
-    timer_ = timers.Schedule(timeout, [weak = weak_from_this()] {
+    // It completes ops, whose runtime may run the ops that follow in the same thread.
+    timer_ = timers.ScheduleLong(timeout, [weak = weak_from_this()] {
       if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
     });
   } catch (const std::bad_alloc&) {

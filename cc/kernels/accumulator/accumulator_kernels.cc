@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/kernel.h"
+#include "cc/kernels/base/out_of_memory.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/logging.h"
@@ -24,86 +26,94 @@ using tensorflow::TensorShape;
 // Outputs a counter of the accumulators that the inputs refer to: the lowest of several, and at
 // most the highest value of `T`.
 template <typename T, int64_t (Accumulator::*counter)() const>
-class CounterOp : public tensorflow::OpKernel {
+class CounterOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
+  bool IsExpensive() override { return false; }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
     int64_t lowest = std::numeric_limits<T>::max();
     for (int i = 0; i < ctx->num_inputs(); ++i) {
       AccumulatorPtr accumulator;
-      OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator, i));
+      TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &accumulator, i));
       lowest = std::min(lowest, (accumulator->core().*counter)());
     }
     Tensor* output = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
     output->scalar<T>()() = static_cast<T>(lowest);
+    return absl::OkStatus();
   }
-  bool IsExpensive() override { return false; }
 };
 
-class SetGlobalStepOp : public tensorflow::OpKernel {
+class SetGlobalStepOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
+  bool IsExpensive() override { return false; }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
     AccumulatorPtr accumulator;
-    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &accumulator));
     int64_t step = 0;
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "new_global_step", *accumulator, &step));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "new_global_step", *accumulator, &step));
     const int64_t previous = accumulator->core().SetGlobalStep(step);
-    if (previous > step) {
+    if (previous <= step) return absl::OkStatus();
+    IfThereIsMemory([&] {
       LOG(WARNING)
           << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
           << previous << " >= " << step << " = new_global_step. (" << accumulator->where() << ")";
-    }
+    });
+    return absl::OkStatus();
   }
-  bool IsExpensive() override { return false; }
 };
 
-class ResetOp : public tensorflow::OpKernel {
+class ResetOp : public Kernel {
  public:
-  explicit ResetOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit ResetOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("only_forward", &only_forward_));
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    AccumulatorPtr accumulator;
-    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, &accumulator));
-    int64_t step = 0;
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "global_step", *accumulator, &step));
-    // The output is allocated first: nothing may fail after the gradients have been discarded.
-    Tensor* output = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
-    output->scalar<int64_t>()() = accumulator->core().Reset(step, only_forward_);
   }
   // A reset frees memory, and may have to wait until a take has been served.
   bool IsExpensive() override { return true; }
 
  private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    AccumulatorPtr accumulator;
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &accumulator));
+    int64_t step = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "global_step", *accumulator, &step));
+    // The output is allocated first: nothing may fail after the gradients have been discarded.
+    Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
+    output->scalar<int64_t>()() = accumulator->core().Reset(step, only_forward_);
+    return absl::OkStatus();
+  }
+
   bool only_forward_ = false;
 };
 
 // Inputs: taken, value. Output: the value, or Aborted if it was not taken.
-class RequireTakenOp : public tensorflow::OpKernel {
+class RequireTakenOp : public Kernel {
  public:
-  explicit RequireTakenOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit RequireTakenOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulator", &accumulator_));
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    bool taken = false;
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 0, "taken", &taken));
-    OP_REQUIRES(ctx, taken,
-                absl::AbortedError(absl::StrCat(
-                    "Accumulator '", accumulator_, "' does not have the gradients of the round ",
-                    "that its gate has: another chief, or an earlier one, has reset it. A new ",
-                    "session, with chief_init_op, begins a new round.")));
-    ctx->set_output(0, ctx->input(1));
   }
   bool IsExpensive() override { return false; }
 
  private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    bool taken = false;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 0, "taken", &taken));
+    if (!taken) {
+      return absl::AbortedError(
+          absl::StrCat("Accumulator '", accumulator_, "' does not have the gradients of the round ",
+                       "that its gate has: another chief, or an earlier one, has reset it. A new ",
+                       "session, with chief_init_op, begins a new round."));
+    }
+    ctx->set_output(0, ctx->input(1));
+    return absl::OkStatus();
+  }
+
   std::string accumulator_;
 };
 

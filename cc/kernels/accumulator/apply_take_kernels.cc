@@ -8,11 +8,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/accumulator/gradient_io.h"
 #include "cc/kernels/base/async_kernel.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -34,40 +36,41 @@ enum class LastInput { kNone, kContributor, kWeight };
 // Output: the outcome ([] int32) if there is a contributor, and otherwise whether the gradient was
 // added ([] bool).
 template <const AccumulatorKind& kKind, LastInput kLastInput = LastInput::kNone>
-class ApplyOp : public tensorflow::OpKernel {
+class ApplyOp : public Kernel {
  public:
   explicit ApplyOp(OpKernelConstruction* ctx)
-      : OpKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
+      : Kernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
   }
+  // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
+  // kernel that waits for the device must not delay the others.
+  bool IsExpensive() override { return waits_for_device_ || Kernel::IsExpensive(); }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
     constexpr int kGradient = 2;
     AccumulatorPtr resource;
-    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, kKind, dtype_, &resource));
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, kKind, dtype_, &resource));
     ApplyArgs args;
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
     const int last = ctx->num_inputs() - 1;
     if (kLastInput == LastInput::kContributor) {
-      OP_REQUIRES_OK(ctx,
-                     ReadScalar(ctx, last, "contributor", *resource, &args.contributor.emplace()));
+      TF_RETURN_IF_ERROR(
+          ReadScalar(ctx, last, "contributor", *resource, &args.contributor.emplace()));
     } else if (kLastInput == LastInput::kWeight) {
-      OP_REQUIRES_OK(ctx, ReadScalar(ctx, last, "weight", *resource, &args.weight));
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, last, "weight", *resource, &args.weight));
     }
     // The output is allocated first: nothing may fail after the gradient has been added.
     Tensor* output = nullptr;
     if (ctx->output_required(0)) {
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({}), &output));
+      TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
     }
     ApplyOutcome outcome;
-    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *resource, args, kGradient, &outcome));
+    TF_RETURN_IF_ERROR(ApplyGradient(ctx, *resource, args, kGradient, &outcome));
     if (output != nullptr) SetOutput(outcome, output);
+    return absl::OkStatus();
   }
-  // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
-  // kernel that waits for the device must not delay the others.
-  bool IsExpensive() override { return waits_for_device_ || OpKernel::IsExpensive(); }
 
- private:
   static void SetOutput(ApplyOutcome outcome, Tensor* output) {
     if constexpr (kLastInput == LastInput::kContributor) {
       output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
@@ -96,24 +99,26 @@ class TakeExecution : public AsyncExecution {
     return absl::OkStatus();
   }
 
-  // Allocates the outputs other than the value before anything is taken, so that a failed
-  // allocation loses no gradients. If `tells_taken`, the first output tells whether anything was
-  // taken.
-  absl::Status Reserve(bool tells_taken) {
+  // Prepares the outputs. If `tells_taken`, the first one tells whether anything was taken.
+  absl::Status Declare(bool tells_taken) {
     if (tells_taken) {
       TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({}), &taken_));
     }
-    return ReserveOutputs(ctx(), spec().kind->is_sparse, &reserved_);
+    outputs_.emplace(ctx(), tells_taken ? 1 : 0, resource_->spec());
+    return absl::OkStatus();
   }
+  // See TakeOutputs::Reserve(). Declare() must have succeeded.
+  Status Reserve(const Shape& shape) { return outputs_->Reserve(shape); }
 
-  // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded.
+  // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded,
+  // if there is a value.
   void Complete(const Status& status, Value* value) {
     // The global step has changed since the take was requested. No other error has this code.
     if (tells_taken() && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
     AsyncExecution::Complete([&] {
       if (value == nullptr) return ToAbsl(status);
       SetTaken(true);
-      SetOutputs(ctx(), first_output(), spec(), reserved_, std::move(*value));
+      outputs_->Set(std::move(*value));
       return absl::OkStatus();
     });
   }
@@ -124,14 +129,12 @@ class TakeExecution : public AsyncExecution {
   void CompleteEmpty() {
     AsyncExecution::Complete([this] {
       SetTaken(false);
-      return SetEmptyOutputs(ctx(), first_output(), spec(), reserved_, *workspace_);
+      return outputs_->SetEmpty(*workspace_);
     });
   }
 
  private:
-  const AccumulatorSpec& spec() const { return resource_->spec(); }
   bool tells_taken() const { return taken_ != nullptr; }
-  int first_output() const { return tells_taken() ? 1 : 0; }
 
   void SetTaken(bool taken) {
     if (tells_taken()) taken_->scalar<bool>()() = taken;
@@ -139,8 +142,8 @@ class TakeExecution : public AsyncExecution {
 
   AccumulatorPtr resource_;
   OpWorkspace workspace_;
-  Tensor* taken_ = nullptr;  // The bool output of a try-take; null for other takes.
-  Tensor reserved_;
+  Tensor* taken_ = nullptr;             // The bool output of a try-take; null for other takes.
+  std::optional<TakeOutputs> outputs_;  // The others.
 };
 
 // The behaviour of a take if there are too few gradients: kWaiting waits without blocking a thread.
@@ -154,7 +157,7 @@ using KernelOf = std::conditional_t<kTakeMode == TakeMode::kWaiting, tensorflow:
 enum class TakeInputs { kNone, kGlobalStep, kGradient };
 
 // Takes the accumulated gradients. Inputs: handle, those of kInputs, and num_required. Outputs:
-// taken ([] bool) if kTellsTaken, and those of SetOutputs().
+// taken ([] bool) if kTellsTaken, and TakeOutputs.
 template <const AccumulatorKind& kKind, TakeMode kTakeMode, TakeInputs kInputs = TakeInputs::kNone>
 class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
   using Base = AsyncKernel<TakeExecution, KernelOf<kTakeMode>>;
@@ -180,7 +183,7 @@ class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
     int32_t num_required = 0;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", execution->resource(),
                                   &num_required));
-    TF_RETURN_IF_ERROR(execution->Reserve(kTellsTaken));
+    TF_RETURN_IF_ERROR(execution->Declare(kTellsTaken));
     return Take(ctx, num_required, global_step, execution);
   }
 
@@ -196,6 +199,7 @@ class TakeOp : public AsyncKernel<TakeExecution, KernelOf<kTakeMode>> {
         num_required,
         [execution](const Status& status, Value* value) { execution->Complete(status, value); },
         global_step);
+    take->reserve = [execution](const Shape& shape) { return execution->Reserve(shape); };
     const bool is_cancelled = execution->is_cancelled();
     if (is_cancelled) core.Cancel(take, execution->workspace());
     if (kAppliesFirst && !is_cancelled && num_required > 0) {

@@ -80,17 +80,22 @@ Status Refused(ElementType type, const Shape& shape) {
 
 }  // namespace
 
+// A run may have threads of its own (RunOptions.Experimental.use_run_handler_pool). Its ops then
+// see a device that stands in for the real one.
 CpuWorkspace::CpuWorkspace(tensorflow::OpKernelContext* ctx)
-    : CpuWorkspace(AllocatorOf(ctx->device()), PoolOf(ctx->device())) {}
+    : CpuWorkspace(AllocatorOf(ctx->device()), PoolOf(ctx->device()),
+                   PoolOf(ctx->device()) != PoolOf(ctx->device()->UnderlyingDevice())) {}
 
-CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
+CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool, bool pool_is_of_run)
     : allocator_(allocator),
+      pool_is_of_run_(pool_is_of_run),
       parallel_for_([this, pool](size_t total, size_t chunk,
                                  const std::function<void(size_t, size_t)>& body) {
         if (!team_.has_value()) {
           team_.emplace(
               static_cast<size_t>(pool->NumThreads() - 1),
-              [pool](std::function<void()> function) { pool->Schedule(std::move(function)); });
+              [pool](std::function<void()> function) { pool->Schedule(std::move(function)); },
+              pool_is_of_run_);
         }
         team_->For(total, chunk, body);
       }) {}

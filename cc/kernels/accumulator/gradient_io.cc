@@ -1,12 +1,12 @@
 #include "cc/kernels/accumulator/gradient_io.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
-#include "tensorflow/core/framework/allocator.h"
-#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
 
@@ -15,18 +15,6 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
 namespace {
-
-// Outputs the shape of the dense tensor, with -1 as the number of rows if the constructor's shape
-// does not give it.
-void SetDenseShape(OpKernelContext* ctx, int index, const AccumulatorSpec& spec,
-                   const Tensor& reserved, const TensorShape& values) {
-  const auto& known = spec.shape;
-  Tensor shape = reserved.Slice(0, values.dims());
-  auto dims = shape.vec<int64_t>();
-  dims(0) = known.dims() >= 1 ? known.dim_size(0) : -1;
-  for (int i = 1; i < values.dims(); ++i) dims(i) = values.dim_size(i);
-  ctx->set_output(index, shape);
-}
 
 Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
   constexpr int64_t kMoreThanAnyRank = 255;
@@ -65,42 +53,74 @@ absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
   });
 }
 
-// The rank of the value is known only after the take, so memory for the highest rank is allocated.
-absl::Status ReserveOutputs(OpKernelContext* ctx, bool is_sparse, Tensor* reserved) {
-  if (!is_sparse) return absl::OkStatus();
-  tensorflow::AllocatorAttributes in_host_memory;
-  in_host_memory.set_on_host(true);
-  const TensorShape as_long_as_any({TensorShape::MaxDimensions()});
-  return ctx->allocate_temp(tensorflow::DT_INT64, as_long_as_any, reserved, in_host_memory);
+Status TakeOutputs::Reserve(const Shape& shape) {
+  const auto converted = [&]() -> absl::Status {
+    TF_RETURN_IF_ERROR(ConvertShape(shape, &values_));
+    if (!spec_.kind->is_sparse) {
+      Declare(first_, spec_.dtype);
+      return absl::OkStatus();
+    }
+    indices_.AddDim(values_.dim_size(0));
+    Declare(first_, tensorflow::DT_INT64);
+    Declare(first_ + 1, spec_.dtype);
+    return OutputDenseShape(values_);
+  }();
+  if (converted.ok()) return Status();
+  return Status(StatusCode::kResourceExhausted, std::string(converted.message()));
 }
 
-void SetOutputs(OpKernelContext* ctx, int first, const AccumulatorSpec& spec,
-                const Tensor& reserved, Value value) {
-  const Tensor values = TensorOf(value.values, ElementTypeOf(spec.dtype), value.shape);
-  if (!spec.kind->is_sparse) return ctx->set_output(first, values);
-  const Shape rows = Shape::Of({value.shape.dim(0)});
-  ctx->set_output(first, TensorOf(value.indices, ElementType::kInt64, rows));
-  ctx->set_output(first + 1, values);
-  SetDenseShape(ctx, first + 2, spec, reserved, values.shape());
+void TakeOutputs::Set(Value value) {
+  if (!spec_.kind->is_sparse) return Set(first_, value.values, spec_.dtype, std::move(values_));
+  Set(first_, value.indices, tensorflow::DT_INT64, std::move(indices_));
+  Set(first_ + 1, value.values, spec_.dtype, std::move(values_));
 }
 
-absl::Status SetEmptyOutputs(OpKernelContext* ctx, int first, const AccumulatorSpec& spec,
-                             const Tensor& reserved, Workspace& workspace) {
-  const bool is_sparse = spec.kind->is_sparse;
+absl::Status TakeOutputs::SetEmpty(Workspace& workspace) {
   TensorShape shape;
-  if (is_sparse) shape.AddDim(0);
-  for (int i = shape.dims(); i < spec.shape.dims(); ++i) {
-    shape.AddDim(std::max<int64_t>(spec.shape.dim_size(i), 0));
+  if (spec_.kind->is_sparse) shape.AddDim(0);
+  for (int i = shape.dims(); i < spec_.shape.dims(); ++i) {
+    shape.AddDim(std::max<int64_t>(spec_.shape.dim_size(i), 0));
   }
-  Tensor* values = nullptr;
-  if (!is_sparse) {
-    TF_RETURN_IF_ERROR(ctx->allocate_output(first, shape, &values));
-    return ToAbsl(workspace.Clear(values->data(), values->TotalBytes()));
+  Tensor* output = nullptr;
+  if (!spec_.kind->is_sparse) {
+    TF_RETURN_IF_ERROR(Allocate(first_, spec_.dtype, shape, &output));
+    return ToAbsl(workspace.Clear(output->data(), output->TotalBytes()));
   }
-  Tensor* indices = nullptr;
-  TF_RETURN_IF_ERROR(ctx->allocate_output(first, TensorShape({0}), &indices));
-  TF_RETURN_IF_ERROR(ctx->allocate_output(first + 1, shape, &values));
-  SetDenseShape(ctx, first + 2, spec, reserved, shape);
+  TF_RETURN_IF_ERROR(Allocate(first_, tensorflow::DT_INT64, TensorShape({0}), &output));
+  TF_RETURN_IF_ERROR(Allocate(first_ + 1, spec_.dtype, shape, &output));
+  return OutputDenseShape(shape);
+}
+
+void TakeOutputs::Declare(int index, tensorflow::DataType dtype) {
+  // The memory that a scoped allocator has for an output is found by the size of the output.
+  if (ctx_->output_alloc_attr(index).scope_id <= 0) ctx_->set_output(index, Tensor(dtype));
+}
+
+void TakeOutputs::Set(int index, const Buffer& buffer, tensorflow::DataType dtype,
+                      TensorShape shape) {
+  auto* const memory = static_cast<tensorflow::TensorBuffer*>(buffer.owner());
+  if (memory != nullptr) memory->Ref();
+  Tensor tensor(dtype, std::move(shape),
+                tensorflow::core::RefCountPtr<tensorflow::TensorBuffer>(memory));
+  Tensor* const declared = ctx_->mutable_output(index);
+  if (declared == nullptr) return ctx_->set_output(index, tensor);
+  *declared = std::move(tensor);
+}
+
+absl::Status TakeOutputs::Allocate(int index, tensorflow::DataType dtype, const TensorShape& shape,
+                                   Tensor** tensor) {
+  *tensor = ctx_->mutable_output(index);
+  if (*tensor == nullptr) return ctx_->allocate_output(index, shape, tensor);
+  return ctx_->allocate_temp(dtype, shape, *tensor, ctx_->output_alloc_attr(index));
+}
+
+absl::Status TakeOutputs::OutputDenseShape(const TensorShape& values) {
+  Tensor* shape = nullptr;
+  TF_RETURN_IF_ERROR(
+      Allocate(first_ + 2, tensorflow::DT_INT64, TensorShape({values.dims()}), &shape));
+  auto dims = shape->vec<int64_t>();
+  dims(0) = spec_.shape.dims() >= 1 ? spec_.shape.dim_size(0) : -1;
+  for (int i = 1; i < values.dims(); ++i) dims(i) = values.dim_size(i);
   return absl::OkStatus();
 }
 

@@ -9,9 +9,14 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/workspace.h"
+#include "cc/core/base/buffer.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
 
 namespace condacc {
 
@@ -27,19 +32,44 @@ struct ApplyArgs {
 absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, AccumulatorResource& resource,
                            const ApplyArgs& args, int first, ApplyOutcome* outcome);
 
-// Allocates, before the take, the outputs other than the value: the dense shape of a sparse value.
-absl::Status ReserveOutputs(tensorflow::OpKernelContext* ctx, bool is_sparse,
-                            tensorflow::Tensor* reserved);
+// The outputs of a take from `first` on: the value of a dense accumulator, or the indices [n]
+// int64, the values [n, d1, ...] and the shape [rank] int64 of a sparse one. It must not be used
+// after the op has ended. Not thread-safe.
+class TakeOutputs {
+ public:
+  TakeOutputs(tensorflow::OpKernelContext* ctx, int first, const AccumulatorSpec& spec)
+      : ctx_(ctx), first_(first), spec_(spec) {}
 
-// Sets the outputs from `first` on to the value.
-void SetOutputs(tensorflow::OpKernelContext* ctx, int first, const AccumulatorSpec& spec,
-                const tensorflow::Tensor& reserved, Value value);
+  // Asks for all memory that Set() needs for a value of this shape, so that no value is taken that
+  // could not be handed out. Called at most once. May throw std::bad_alloc.
+  Status Reserve(const Shape& shape);
+  // Outputs the value, after Reserve(). It throws std::bad_alloc only if TensorFlow demands that
+  // the value is copied to memory of its own (ScopedAllocator).
+  void Set(Value value);
+  // Outputs zeros of the accumulator's shape, or no rows: indices [0] and values [0, d1, ...].
+  // Unknown dimensions are 0.
+  absl::Status SetEmpty(Workspace& workspace);
 
-// Outputs zeros of the accumulator's shape, or no rows: indices [0] and values [0, d1, ...].
-// Unknown dimensions are 0.
-absl::Status SetEmptyOutputs(tensorflow::OpKernelContext* ctx, int first,
-                             const AccumulatorSpec& spec, const tensorflow::Tensor& reserved,
-                             Workspace& workspace);
+ private:
+  // Makes output `index` a tensor that has yet to get its memory.
+  void Declare(int index, tensorflow::DataType dtype);
+  // Sets an output that was declared.
+  void Set(int index, const Buffer& buffer, tensorflow::DataType dtype,
+           tensorflow::TensorShape shape);
+  // Allocates an output, which may have been declared before.
+  absl::Status Allocate(int index, tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
+                        tensorflow::Tensor** tensor);
+  // Outputs the shape of the dense tensor, with -1 as the number of rows if the constructor's shape
+  // does not give it. `values` is the shape of the values.
+  absl::Status OutputDenseShape(const tensorflow::TensorShape& values);
+
+  tensorflow::OpKernelContext* const ctx_;
+  const int first_;
+  const AccumulatorSpec& spec_;
+  // The shapes of the outputs, which may need memory.
+  tensorflow::TensorShape indices_;
+  tensorflow::TensorShape values_;
+};
 
 }  // namespace condacc
 

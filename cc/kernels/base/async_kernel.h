@@ -57,11 +57,8 @@ class AsyncExecution {
     // callback that runs too late finds that the op no longer waits, and does nothing.
     if (is_registered_) cancellation_->TryDeregisterCallback(token_);
     ctx_->SetStatus(OrOutOfMemory(where_, set_outputs));
-    try {
-      done_();
-    } catch (const std::bad_alloc&) {
-      // The op is complete. An allocation that fails in the executor afterwards cannot be reported.
-    }
+    // The op is complete. An allocation that fails in the executor afterwards cannot be reported.
+    IfThereIsMemory(done_);
   }
 
   // Returns the subject of the out-of-memory error, such as "accumulator 'w'".

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "cc/core/base/mutex.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/out_of_memory.h"
+#include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -25,9 +28,9 @@ namespace condacc {
 // - Otherwise, the resource belongs to the kernel: it is kept from step to step and removed with
 //   the kernel.
 template <class Resource>
-class HandleOp : public tensorflow::OpKernel {
+class HandleOp : public Kernel {
  public:
-  explicit HandleOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit HandleOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
     resource_name_ = name();
     if (!ctx->HasAttr("anonymous")) return;
     std::string shared_name;
@@ -39,14 +42,13 @@ class HandleOp : public tensorflow::OpKernel {
   ~HandleOp() override {
     if (!is_initialized_ || !container_.resource_is_private_to_kernel()) return;
     // The resource may already be gone, with its container or through DestroyResourceOp.
-    container_.resource_manager()
-        ->template Delete<Resource>(container_.container(), container_.name())
-        .IgnoreError();
+    IfThereIsMemory([this] {
+      container_.resource_manager()
+          ->template Delete<Resource>(container_.container(), container_.name())
+          .IgnoreError();
+    });
   }
 
-  void Compute(tensorflow::OpKernelContext* ctx) override {
-    OP_REQUIRES_OK(ctx, OrOutOfMemory(resource_name_, [&] { return OutputHandle(ctx); }));
-  }
   bool IsExpensive() override { return false; }
 
  protected:
@@ -66,11 +68,12 @@ class HandleOp : public tensorflow::OpKernel {
   virtual absl::Status CheckSame(const Resource& /*found*/) const { return absl::OkStatus(); }
   virtual Contents contents() const { return {}; }
 
-  absl::Status OutputHandle(tensorflow::OpKernelContext* ctx) CONDACC_EXCLUDES(mu_) {
+  absl::string_view where() const override { return resource_name_; }
+
+  absl::Status Run(tensorflow::OpKernelContext* ctx) override CONDACC_EXCLUDES(mu_) {
     if (anonymous_) {
       TF_RETURN_IF_ERROR(CheckPlacement(ctx));
-      ctx->set_output(0, AnonymousHandle(ctx));
-      return absl::OkStatus();
+      return OutputAnonymousHandle(ctx);
     }
     MutexLock lock(&mu_);
     TF_RETURN_IF_ERROR(FindOrMake(ctx));
@@ -78,12 +81,14 @@ class HandleOp : public tensorflow::OpKernel {
     return absl::OkStatus();
   }
 
-  tensorflow::Tensor AnonymousHandle(tensorflow::OpKernelContext* ctx) const {
-    tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
-    handle.scalar<tensorflow::ResourceHandle>()() =
+  absl::Status OutputAnonymousHandle(tensorflow::OpKernelContext* ctx) const {
+    tensorflow::Tensor* handle = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, tensorflow::TensorShape({}), &handle));
+    const Contents contents = this->contents();
+    handle->scalar<tensorflow::ResourceHandle>()() =
         tensorflow::ResourceHandle::MakeRefCountingHandle<Resource>(
-            NewResource(), ctx->device()->name(), contents());
-    return handle;
+            NewResource(), ctx->device()->name(), contents);
+    return absl::OkStatus();
   }
 
   // Looks the resource up or makes it, unless the one found before still exists. After that one was
@@ -106,7 +111,11 @@ class HandleOp : public tensorflow::OpKernel {
 
   absl::Status MakeHandle(tensorflow::OpKernelContext* ctx) CONDACC_REQUIRES(mu_) {
     TF_RETURN_IF_ERROR(container_.Init(ctx->resource_manager(), def()));
-    tensorflow::Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
+    tensorflow::Tensor handle;
+    tensorflow::AllocatorAttributes in_host_memory;
+    in_host_memory.set_on_host(true);
+    TF_RETURN_IF_ERROR(ctx->allocate_temp(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}),
+                                          &handle, in_host_memory));
     handle.scalar<tensorflow::ResourceHandle>()() = tensorflow::MakeResourceHandle<Resource>(
         ctx, container_.container(), container_.name(), contents());
     handle_ = std::move(handle);

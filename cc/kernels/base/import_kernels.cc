@@ -1,15 +1,18 @@
 // The kernel of the op that names the package to import.
+#include "absl/status/status.h"
+#include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
 namespace {
 
-class ImportOp : public tensorflow::OpKernel {
+class ImportOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
-
-  void Compute(tensorflow::OpKernelContext* ctx) override {}
+  using Kernel::Kernel;
   bool IsExpensive() override { return false; }
+
+ private:
+  absl::Status Run(tensorflow::OpKernelContext*) override { return absl::OkStatus(); }
 };
 
 // One kernel serves devices of every type.

@@ -31,6 +31,16 @@ absl::Status OrOutOfMemory(absl::string_view where, Body body) noexcept {
   }
 }
 
+// Calls body(), which has no part in the result of an op, for example because it logs a warning.
+// Gives it up if it throws std::bad_alloc.
+template <class Body>
+void IfThereIsMemory(Body body) noexcept {
+  try {
+    body();
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 }  // namespace condacc
 
 #endif  // CONDACC_KERNELS_BASE_OUT_OF_MEMORY_H_

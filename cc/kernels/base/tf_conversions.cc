@@ -84,13 +84,6 @@ Buffer BufferOf(const Tensor& tensor) {
   return Buffer(tensor.data(), buffer, Unref);
 }
 
-Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape) {
-  TensorShape tf_shape;
-  // Cannot fail: memory of that shape has been allocated.
-  ConvertShape(shape, &tf_shape).IgnoreError();
-  return Tensor(DataTypeOf(type), tf_shape, static_cast<TensorBuffer*>(buffer.owner()));
-}
-
 bool OwnsInput(OpKernelContext* ctx, int index) {
   constexpr size_t kSmallBytes = 4096;
   const Tensor& input = ctx->input(index);

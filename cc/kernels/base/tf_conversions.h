@@ -40,8 +40,6 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 
 // Returns a buffer that refers to the tensor's memory and keeps it alive.
 Buffer BufferOf(const tensorflow::Tensor& tensor);
-// Returns a tensor in the memory of a buffer whose owner is a TensorBuffer.
-tensorflow::Tensor TensorOf(const Buffer& buffer, ElementType type, const Shape& shape);
 
 // Returns whether the input's memory may be kept and written to: only this op refers to it, and it
 // is not much larger than the input itself (a slice would keep its whole parent alive).

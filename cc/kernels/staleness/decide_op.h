@@ -152,7 +152,7 @@ class DecideOp : public StalenessGateUserOp {
   bool IsExpensive() override { return ReadFrom::kWaitsForDevice; }
 
  private:
-  absl::Status Run(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) override {
+  absl::Status RunOn(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) override {
     StepVariable step;
     int64_t local_step = 0;
     int64_t limit = 0;

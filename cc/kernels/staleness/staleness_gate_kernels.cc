@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/staleness/decide_op.h"
 #include "cc/kernels/staleness/staleness_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -16,25 +17,26 @@ namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
-using tensorflow::OpKernel;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::core::RefCountPtr;
 
 // Ends a reservation. Inputs: reservation, applied.
-class EndOp : public OpKernel {
+class EndOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
+  bool IsExpensive() override { return false; }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
     RefCountPtr<StalenessReservationResource> reservation;
     bool applied = false;
-    OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "reservation", "a reservation", &reservation));
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "applied", &applied));
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, "reservation", "a reservation", &reservation));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "applied", &applied));
     reservation->End(applied);
+    return absl::OkStatus();
   }
-  bool IsExpensive() override { return false; }
 };
 
 // Outputs one of the counts of a counter.
@@ -44,7 +46,7 @@ class CountOp : public StalenessGateUserOp {
   using StalenessGateUserOp::StalenessGateUserOp;
 
  private:
-  absl::Status Run(OpKernelContext* ctx, StalenessGateResource* resource) override {
+  absl::Status RunOn(OpKernelContext* ctx, StalenessGateResource* resource) override {
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
     output->scalar<int64_t>()() = resource->gate().counts(counter()).*count;
@@ -57,7 +59,7 @@ class RecentStalenessOp : public StalenessGateUserOp {
   using StalenessGateUserOp::StalenessGateUserOp;
 
  private:
-  absl::Status Run(OpKernelContext* ctx, StalenessGateResource* resource) override {
+  absl::Status RunOn(OpKernelContext* ctx, StalenessGateResource* resource) override {
     const std::vector<int64_t> recent = resource->gate().counts(counter()).recent;
     Tensor* output = nullptr;
     TF_RETURN_IF_ERROR(

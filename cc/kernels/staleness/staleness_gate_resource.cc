@@ -3,9 +3,9 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <string>
 
+#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/settings.h"
 #include "tensorflow/core/platform/logging.h"
 
@@ -16,7 +16,8 @@ void StalenessReservationResource::Open(const StalenessGate::Decision& decision,
   is_open_ = true;
   const std::chrono::milliseconds timeout = StallTimeout();
   if (timeout.count() == 0) return;
-  try {
+  // The op must not fail for lack of memory for a warning.
+  IfThereIsMemory([&] {
     const std::shared_ptr<StalenessGateResource> gate(
         tsl::core::GetNewRef(gate_.get()).release(),
         [](StalenessGateResource* resource) { resource->Unref(); });
@@ -33,9 +34,7 @@ void StalenessReservationResource::Open(const StalenessGate::Decision& decision,
                       "workers, which it must not do.";
     };
     stall_timer_ = TimerQueue::Global().Schedule(timeout, warn);
-  } catch (const std::bad_alloc&) {
-    // The op must not fail for lack of memory for a warning.
-  }
+  });
 }
 
 }  // namespace condacc

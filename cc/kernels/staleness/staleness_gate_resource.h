@@ -8,16 +8,20 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/inputs.h"
-#include "cc/kernels/base/out_of_memory.h"
+#include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
+
+// The subject of an error.
+inline constexpr char kStalenessGate[] = "a staleness gate";
 
 class StalenessGateResource : public tensorflow::ResourceBase {
  public:
@@ -81,17 +85,10 @@ class StalenessGateOp : public HandleOp<StalenessGateResource> {
 
 // An op whose first input is a gate, and whose attribute `counter` names one of the gate's
 // counters.
-class StalenessGateUserOp : public tensorflow::OpKernel {
+class StalenessGateUserOp : public Kernel {
  public:
-  explicit StalenessGateUserOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit StalenessGateUserOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("counter", &counter_));
-  }
-
-  void Compute(tensorflow::OpKernelContext* ctx) final {
-    tensorflow::core::RefCountPtr<StalenessGateResource> resource;
-    OP_REQUIRES_OK(ctx, LookupInput(ctx, 0, "gate", "a staleness gate", &resource));
-    OP_REQUIRES_OK(ctx, OrOutOfMemory("a staleness gate",
-                                      [&] { return resource->Named(Run(ctx, resource.get())); }));
   }
   bool IsExpensive() override { return false; }
 
@@ -99,7 +96,14 @@ class StalenessGateUserOp : public tensorflow::OpKernel {
   const std::string& counter() const { return counter_; }
 
  private:
-  virtual absl::Status Run(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) = 0;
+  virtual absl::Status RunOn(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) = 0;
+
+  absl::Status Run(tensorflow::OpKernelContext* ctx) final {
+    tensorflow::core::RefCountPtr<StalenessGateResource> resource;
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, "gate", kStalenessGate, &resource));
+    return resource->Named(RunOn(ctx, resource.get()));
+  }
+  absl::string_view where() const final { return kStalenessGate; }
 
   std::string counter_;
 };

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -16,7 +17,6 @@ namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::PartialTensorShape;
@@ -55,9 +55,9 @@ struct Layout {
 };
 
 // Input: gradients. Output: bundle.
-class PackOp : public OpKernel {
+class PackOp : public Kernel {
  public:
-  explicit PackOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit PackOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, layout_.Read(ctx, ctx->input_types()));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("names", &names_));
     OP_REQUIRES(ctx, names_.size() == layout_.shapes.size(),
@@ -65,57 +65,60 @@ class PackOp : public OpKernel {
                                                         names_.size(), " names and ",
                                                         layout_.shapes.size(), " gradients")));
   }
+  bool IsExpensive() override { return false; }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
     for (int i = 0; i < ctx->num_inputs(); ++i) {
       const TensorShape& expected = layout_.shapes[static_cast<size_t>(i)];
-      OP_REQUIRES(ctx, ctx->input(i).shape() == expected,
-                  absl::InvalidArgumentError(
-                      absl::StrCat("Shape mismatch: expected ", expected.DebugString(), ", got ",
-                                   ctx->input(i).shape().DebugString(), " (gradient of '",
-                                   names_[static_cast<size_t>(i)], "')")));
+      if (ctx->input(i).shape() == expected) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("Shape mismatch: expected ", expected.DebugString(), ", got ",
+                       ctx->input(i).shape().DebugString(), " (gradient of '",
+                       names_[static_cast<size_t>(i)], "')"));
     }
     Tensor* bundle = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({layout_.num_bytes}), &bundle));
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({layout_.num_bytes}), &bundle));
     uint8_t* to = bundle->flat<uint8_t>().data();
     for (int i = 0; i < ctx->num_inputs(); ++i) {
       const auto bytes = ctx->input(i).tensor_data();
       if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
       to += bytes.size();
     }
+    return absl::OkStatus();
   }
-  bool IsExpensive() override { return false; }
 
- private:
   Layout layout_;
   std::vector<std::string> names_;
 };
 
 // Input: bundle. Output: gradients.
-class UnpackOp : public OpKernel {
+class UnpackOp : public Kernel {
  public:
-  explicit UnpackOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit UnpackOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, layout_.Read(ctx, ctx->output_types()));
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    const auto bytes = ctx->input(0).tensor_data();
-    OP_REQUIRES(ctx, static_cast<int64_t>(bytes.size()) == layout_.num_bytes,
-                absl::InvalidArgumentError(absl::StrCat("Expected a bundle of ", layout_.num_bytes,
-                                                        " bytes, got ", bytes.size())));
-    const char* from = bytes.data();
-    for (int i = 0; i < ctx->num_outputs(); ++i) {
-      Tensor* gradient = nullptr;
-      OP_REQUIRES_OK(ctx,
-                     ctx->allocate_output(i, layout_.shapes[static_cast<size_t>(i)], &gradient));
-      const auto to = gradient->tensor_data();
-      if (!to.empty()) std::memcpy(const_cast<char*>(to.data()), from, to.size());
-      from += to.size();
-    }
   }
   bool IsExpensive() override { return false; }
 
  private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    const auto bytes = ctx->input(0).tensor_data();
+    if (static_cast<int64_t>(bytes.size()) != layout_.num_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Expected a bundle of ", layout_.num_bytes, " bytes, got ", bytes.size()));
+    }
+    const char* from = bytes.data();
+    for (int i = 0; i < ctx->num_outputs(); ++i) {
+      Tensor* gradient = nullptr;
+      TF_RETURN_IF_ERROR(
+          ctx->allocate_output(i, layout_.shapes[static_cast<size_t>(i)], &gradient));
+      const auto to = gradient->tensor_data();
+      if (!to.empty()) std::memcpy(const_cast<char*>(to.data()), from, to.size());
+      from += to.size();
+    }
+    return absl::OkStatus();
+  }
+
   Layout layout_;
 };
 

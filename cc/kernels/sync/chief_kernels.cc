@@ -8,6 +8,7 @@
 #include "cc/core/sync/chief_state.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/sync/gate_op.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
@@ -17,7 +18,6 @@ namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
-using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 
@@ -51,21 +51,22 @@ struct OpenAttributes : ChiefAttributes {
 
 // Outputs a number that no other session of the gate's process has. TensorFlow keeps the kernel of
 // a stateful op as long as its session, and makes another one for each session.
-class SessionOp : public OpKernel {
+class SessionOp : public Kernel {
  public:
-  explicit SessionOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit SessionOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     static std::atomic<int64_t> num_sessions{0};
     session_ = ++num_sessions;
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    int64_t* session = nullptr;
-    OP_REQUIRES_OK(ctx, AllocateScalar(ctx, 0, &session));
-    *session = session_;
   }
   bool IsExpensive() override { return false; }
 
  private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    int64_t* session = nullptr;
+    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &session));
+    *session = session_;
+    return absl::OkStatus();
+  }
+
   int64_t session_ = 0;
 };
 
@@ -88,15 +89,10 @@ absl::Status Prepare(SyncGate& gate, const PrepareAttributes& attributes, OpKern
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &round));
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 1, &is_chief));
   SyncGate::Prepared prepared;
-  TF_RETURN_IF_ERROR(ToAbsl(gate.Prepare(chief, at_least, volunteers, &prepared)));
+  TF_RETURN_IF_ERROR(
+      ToAbsl(gate.Prepare(chief, at_least, volunteers, &prepared, attributes.worker)));
   *round = prepared.round;
   *is_chief = prepared.is_chief;
-  if (attributes.worker.empty()) return absl::OkStatus();
-  if (prepared.begins) {
-    gate.Renew(attributes.worker, chief.name);
-  } else {
-    gate.Come(attributes.worker, chief.name);
-  }
   return absl::OkStatus();
 }
 

@@ -3,9 +3,10 @@
 #define CONDACC_KERNELS_SYNC_GATE_OP_H_
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
-#include "cc/kernels/base/out_of_memory.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -31,18 +32,17 @@ struct NoAttributes {
 // the op's attributes.
 template <class Attributes,
           absl::Status (*kRun)(const Attributes& attributes, tensorflow::OpKernelContext* ctx)>
-class SyncGateUserOp : public tensorflow::OpKernel {
+class SyncGateUserOp : public Kernel {
  public:
-  explicit SyncGateUserOp(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit SyncGateUserOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
-  }
-
-  void Compute(tensorflow::OpKernelContext* ctx) final {
-    OP_REQUIRES_OK(ctx, OrOutOfMemory(kGate, [&] { return kRun(attributes_, ctx); }));
   }
   bool IsExpensive() override { return false; }
 
  private:
+  absl::Status Run(tensorflow::OpKernelContext* ctx) final { return kRun(attributes_, ctx); }
+  absl::string_view where() const final { return kGate; }
+
   Attributes attributes_;
 };
 

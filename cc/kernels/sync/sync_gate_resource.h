@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -32,15 +31,15 @@ class SyncGateResource : public tensorflow::ResourceBase {
 // worker has not told the gate by then that it is done, the step has failed.
 class WorkerStepResource : public tensorflow::ResourceBase {
  public:
-  explicit WorkerStepResource(std::unique_ptr<WorkerStep> step) : step_(std::move(step)) {}
-
   WorkerStep& step() { return *step_; }
+  // The step has yet to be set after the construction.
+  std::unique_ptr<WorkerStep>* mutable_step() { return &step_; }
   std::string DebugString() const override {
     return absl::StrCat("step of ", step_->worker(), " at round ", step_->local_step());
   }
 
  private:
-  const std::unique_ptr<WorkerStep> step_;
+  std::unique_ptr<WorkerStep> step_;
 };
 
 class SyncGateOp : public HandleOp<SyncGateResource> {

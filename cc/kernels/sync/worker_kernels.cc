@@ -1,9 +1,7 @@
 // Kernels that make and observe the gate of synchronous training, and the kernels of workers that
 // do not wait.
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,11 +65,10 @@ absl::Status Enter(SyncGate& gate, const WorkerAttributes& attributes, OpKernelC
   ResourceHandle* step = nullptr;
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &step));
-  std::unique_ptr<WorkerStep> entered;
-  TF_RETURN_IF_ERROR(ToAbsl(gate.Enter(attributes.worker, attributes.run, local_step, &entered)));
-  *step = ResourceHandle::MakeRefCountingHandle(new WorkerStepResource(std::move(entered)),
-                                                ctx->device()->name());
-  return absl::OkStatus();
+  // Everything that needs memory is done before the step begins.
+  auto* const made = new WorkerStepResource;
+  *step = ResourceHandle::MakeRefCountingHandle(made, ctx->device()->name());
+  return ToAbsl(gate.Enter(attributes.worker, attributes.run, local_step, made->mutable_step()));
 }
 
 // Input: step. Output: claim.

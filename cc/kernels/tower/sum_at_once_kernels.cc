@@ -9,6 +9,7 @@
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_math.h"
 #include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
@@ -22,21 +23,23 @@ using tensorflow::OpKernelContext;
 
 // Sums gradients. Inputs: the gradients, in the order in which they are added. Writes the sum to
 // the memory of the first input that may be overwritten, or to new memory if there is none.
-class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
+class TowerDenseSumAtOnceOp : public Kernel {
  public:
   explicit TowerDenseSumAtOnceOp(tensorflow::OpKernelConstruction* ctx)
-      : OpKernel(ctx), device_(DeviceOf(ctx)) {
+      : Kernel(ctx), device_(DeviceOf(ctx)) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shape", &shape_));
     for (int i = 0; i < ctx->num_inputs(); ++i) all_inputs_.push_back(i);
   }
+  bool IsExpensive() override { return false; }
 
-  void Compute(OpKernelContext* ctx) override {
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
     const tensorflow::Tensor& first = ctx->input(0);
-    OP_REQUIRES(ctx, shape_.IsCompatibleWith(first.shape()), Mismatch(shape_, first));
+    if (!shape_.IsCompatibleWith(first.shape())) return Mismatch(shape_, first);
     absl::InlinedVector<const void*, 8> rest;
     for (int i = 1; i < ctx->num_inputs(); ++i) {
       const tensorflow::Tensor& input = ctx->input(i);
-      OP_REQUIRES(ctx, input.shape() == first.shape(), Mismatch(first.shape(), input));
+      if (input.shape() != first.shape()) return Mismatch(first.shape(), input);
       rest.push_back(input.data());
     }
     DenseAddArgs args;
@@ -46,18 +49,16 @@ class TowerDenseSumAtOnceOp : public tensorflow::OpKernel {
     args.inputs = rest.data();
     args.num_inputs = rest.size();
     tensorflow::Tensor* sum = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
+    TF_RETURN_IF_ERROR(ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
     args.out = sum->data();
     OpWorkspace workspace;
     device_.make_workspace(ctx, &workspace);
     (*workspace).Add(args);
     const Status failure = (*workspace).failure();
-    OP_REQUIRES(ctx, failure.ok(),
-                ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum()))));
+    if (failure.ok()) return absl::OkStatus();
+    return ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum())));
   }
-  bool IsExpensive() override { return false; }
 
- private:
   template <class Shape>
   absl::Status Mismatch(const Shape& expected, const tensorflow::Tensor& gradient) const {
     return absl::InvalidArgumentError(absl::StrCat("Shape mismatch: expected ",

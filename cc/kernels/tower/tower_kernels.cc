@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/base/mutex.h"
+#include "cc/core/base/shape.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/accumulator/gradient_io.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -25,24 +27,24 @@ using tensorflow::OpKernelContext;
 // Adds a tower's gradient. Inputs: handle, and those of the gradient. Most calls only append the
 // gradient to the pending ones.
 template <const AccumulatorKind& kKind>
-class TowerAddOp : public tensorflow::OpKernel {
+class TowerAddOp : public Kernel {
  public:
   explicit TowerAddOp(tensorflow::OpKernelConstruction* ctx)
-      : OpKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
+      : Kernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
-  }
-
-  void Compute(OpKernelContext* ctx) override {
-    constexpr int64_t kNeverStale = std::numeric_limits<int64_t>::max();
-    constexpr int kGradient = 1;
-    AccumulatorPtr sum;
-    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, kKind, dtype_, &sum));
-    ApplyOutcome outcome;
-    OP_REQUIRES_OK(ctx, ApplyGradient(ctx, *sum, {kNeverStale}, kGradient, &outcome));
   }
   bool IsExpensive() override { return waits_for_device_; }
 
  private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    constexpr int64_t kNeverStale = std::numeric_limits<int64_t>::max();
+    constexpr int kGradient = 1;
+    AccumulatorPtr sum;
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, kKind, dtype_, &sum));
+    ApplyOutcome outcome;
+    return ApplyGradient(ctx, *sum, {kNeverStale}, kGradient, &outcome);
+  }
+
   const bool waits_for_device_;
   tensorflow::DataType dtype_;
 };
@@ -50,32 +52,32 @@ class TowerAddOp : public tensorflow::OpKernel {
 // Takes the sum. Inputs: handle, num_required. Never waits for gradients, so it need not be
 // asynchronous, and the ops that follow it run in its thread.
 template <const AccumulatorKind& kKind>
-class TowerTakeOp : public tensorflow::OpKernel {
+class TowerTakeOp : public Kernel {
  public:
   explicit TowerTakeOp(tensorflow::OpKernelConstruction* ctx)
-      : OpKernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
+      : Kernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
   }
-
-  void Compute(OpKernelContext* ctx) override {
-    AccumulatorPtr sum;
-    OP_REQUIRES_OK(ctx, LookupAccumulator(ctx, kKind, dtype_, &sum));
-    int32_t num_required = 0;
-    OP_REQUIRES_OK(ctx, ReadScalar(ctx, 1, "num_required", *sum, &num_required));
-    OP_REQUIRES_OK(ctx, OrOutOfMemory(sum->where(), [&] { return Take(ctx, *sum, num_required); }));
-  }
-  bool IsExpensive() override { return waits_for_device_ || OpKernel::IsExpensive(); }
+  bool IsExpensive() override { return waits_for_device_ || Kernel::IsExpensive(); }
 
  private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    AccumulatorPtr sum;
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, kKind, dtype_, &sum));
+    int32_t num_required = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "num_required", *sum, &num_required));
+    return OrOutOfMemory(sum->where(), [&] { return Take(ctx, *sum, num_required); });
+  }
+
   static absl::Status Take(OpKernelContext* ctx, AccumulatorResource& sum, int num_required) {
     Outcome outcome;
     const auto take = std::make_shared<PendingTake>(
         num_required,
         [&outcome](const Status& status, Value* value) { outcome.Set(status, value); });
+    TakeOutputs outputs(ctx, /*first=*/0, sum.spec());
+    take->reserve = [&outputs](const Shape& shape) { return outputs.Reserve(shape); };
     OpWorkspace workspace;
     sum.device().make_workspace(ctx, &workspace);
-    tensorflow::Tensor reserved;
-    TF_RETURN_IF_ERROR(ReserveOutputs(ctx, kKind.is_sparse, &reserved));
     if (!sum.core().TryServe(take, *workspace)) {
       return sum.Invalid(absl::StrCat("Expected ", num_required,
                                       " gradients to have been added, got ",
@@ -83,7 +85,7 @@ class TowerTakeOp : public tensorflow::OpKernel {
     }
     Value value;
     TF_RETURN_IF_ERROR(ToAbsl(outcome.Await(&value)));
-    SetOutputs(ctx, 0, sum.spec(), reserved, std::move(value));
+    outputs.Set(std::move(value));
     return absl::OkStatus();
   }
 

@@ -1,4 +1,5 @@
 // Tests of sums whose result is prepared before the take, without the lock.
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <limits>
@@ -94,6 +95,23 @@ TEST_F(PreparingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
   EXPECT_EQ(take_.status().code(), StatusCode::kCancelled);
   ExpectServed(behind, 3);
   EXPECT_EQ(accumulator_.global_step(), 1);
+}
+
+TEST_F(PreparingTest, AResetNeedNotWaitForATakeThatIsCancelledDuringAFold) {
+  const int64_t number = 1;
+  auto apply = std::async(std::launch::async, [&] {
+    return accumulator_.Apply(0, Borrowed(&number), stopping_).is_added();
+  });
+  stop_.AwaitArrivals(1);
+  FakeTake ready(1);
+  Request(ready);
+  auto reset = std::async(std::launch::async, [this] { return accumulator_.Reset(5); });
+  EXPECT_TRUE(IsWaiting(reset));
+  accumulator_.Cancel(ready.ptr(), plain_);
+  EXPECT_EQ(reset.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  stop_.Open();
+  EXPECT_EQ(reset.get(), 1);
+  EXPECT_TRUE(apply.get());
 }
 
 TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {

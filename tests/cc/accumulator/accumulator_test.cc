@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -185,6 +186,39 @@ TEST_F(AccumulatorTest, AtTheLastStepTryServeFailsTheTake) {
   EXPECT_TRUE(TryServe(take));
   EXPECT_EQ(take.status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
+}
+
+TEST_F(AccumulatorTest, ATakeWithoutMemoryForItsValueLeavesTheGradients) {
+  for (bool prepares : {false, true}) {
+    Accumulator accumulator(TestedOptions(prepares));
+    const auto apply = [&] { EXPECT_TRUE(accumulator.Apply(0, Owned(3), workspace_).is_added()); };
+    const FakeTake waiting(1), tried(1), throwing(1), served(4);
+    for (const FakeTake* take : {&waiting, &tried}) {
+      take->ptr()->reserve = [](const Shape& shape) {
+        EXPECT_EQ(shape, Shape::Of({1}));
+        return Status(StatusCode::kResourceExhausted, "refused");
+      };
+    }
+    throwing.ptr()->reserve = [](const Shape&) -> Status { throw std::bad_alloc(); };
+    accumulator.Request(waiting.ptr(), nullptr, workspace_);
+    accumulator.Request(throwing.ptr(), nullptr, workspace_);
+    accumulator.Request(served.ptr(), nullptr, workspace_);
+    apply();  // It succeeds, although it finds that the takes get no memory.
+    apply();
+    EXPECT_FALSE(served.is_done());
+    EXPECT_EQ(accumulator.num_accumulated(), 2);
+    accumulator.Cancel(served.ptr(), workspace_);
+    EXPECT_TRUE(accumulator.TryServe(tried.ptr(), workspace_));
+    for (const FakeTake* take : {&waiting, &throwing, &tried}) {
+      EXPECT_EQ(take->num_completions(), 1);
+      EXPECT_EQ(take->status().code(), StatusCode::kResourceExhausted);
+      EXPECT_NE(take->status().message().find("(accumulator 'tested')"), std::string::npos);
+    }
+    EXPECT_EQ(accumulator.global_step(), 0);
+    const FakeTake next(2);
+    EXPECT_TRUE(accumulator.TryServe(next.ptr(), workspace_));
+    ExpectServed(next, 6);
+  }
 }
 
 TEST_F(AccumulatorTest, TheNumberRequiredMustBePositive) {

@@ -115,6 +115,7 @@ class FakeSum final : public RoundSum {
     is_prepared_ = status.ok();
     return status;
   }
+  const Shape& value_shape() const override { return value_shape_; }
   void AbandonFinish() override { is_prepared_ = false; }
   Value Finish(Workspace& workspace) noexcept override {
     EXPECT_EQ(is_prepared_, prepares_);
@@ -145,6 +146,7 @@ class FakeSum final : public RoundSum {
   const SumOptions& options_;
   const bool prepares_;
   std::vector<Gradient> pending_, folding_, added_;
+  const Shape value_shape_ = Shape::Of({1});
   int64_t sum_ = 0;  // The sum of `added_`.
   bool has_folded_ = false;
   bool is_prepared_ = false;

@@ -1,10 +1,14 @@
 #include "cc/core/base/timer_queue.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -119,6 +123,44 @@ TEST(TimerQueue, AFunctionMayScheduleAndCancel) {
   });
   EXPECT_EQ(log.Await(1), std::vector<int>{1});
 }
+
+TEST(TimerQueue, ALongFunctionDelaysNoOther) {
+  Log log;
+  std::promise<void> may_end;
+  std::shared_future<void> end = may_end.get_future().share();
+  Queue().ScheduleLong(milliseconds(0), [&log, end] {
+    end.wait();
+    log.Entry(2)();
+  });
+  Queue().Schedule(milliseconds(5), log.Entry(1));
+  EXPECT_EQ(log.Await(1), std::vector<int>{1});
+  may_end.set_value();
+  EXPECT_EQ(log.Await(2), (std::vector<int>{1, 2}));
+}
+
+#if !defined(__SANITIZE_THREAD__)  // It does not support threads that begin after a fork().
+
+TEST(TimerQueue, LivesInAForkedProcess) {
+  Log log;
+  const auto before = Queue().Schedule(milliseconds(200), log.Entry(1));
+  Log in_child;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);  // Ends a child that waits for ever.
+    Queue().Schedule(milliseconds(0), in_child.Entry(2));
+    const bool is_right = in_child.Await(1) == std::vector<int>{2} &&  //
+                          log.Await(1) == std::vector<int>{1};
+    _exit(is_right ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(log.Await(1), std::vector<int>{1});
+  Queue().Cancel(before);
+}
+
+#endif
 
 TEST(TimerQueue, ServesManyThreads) {
   constexpr int kThreads = 4, kRounds = 200;

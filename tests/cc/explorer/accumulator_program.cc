@@ -167,6 +167,7 @@ Operation AccumulatorRun<Gradients>::DrawRequest() {
   take.num_required = Chance(6) ? 0 : 1 + Draw(4);
   take.only_if_ready = Chance(33);
   if (take.only_if_ready && Chance(50)) take.step = Draw(3);
+  take.is_refused_memory = Chance(12);
   request.kind = take.only_if_ready ? Kind::kRequestIfReady : Kind::kRequest;
   request.take = static_cast<int>(history_.takes.size());
   history_.takes.push_back(take);
@@ -190,6 +191,9 @@ void AccumulatorRun<Gradients>::MakeTake(size_t number) {
         Point("has completed a take");
       },
       planned.step));
+  takes_.back()->reserve = [&planned](const Shape&) {
+    return planned.is_refused_memory ? Status(StatusCode::kResourceExhausted, "refused") : Status();
+  };
 }
 
 template <class Gradients>

@@ -44,6 +44,7 @@ struct TakeRecord {
   int64_t num_required = 0;
   std::optional<int64_t> step;
   bool only_if_ready = false;
+  bool is_refused_memory = false;  // There is no memory to hand a value out.
   bool is_requested = false;
   bool is_cancelled = false;
   int num_completions = 0;

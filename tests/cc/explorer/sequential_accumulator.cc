@@ -138,6 +138,8 @@ void SequentialAccumulator::Serve() {
       FailTake(&its_end, StatusCode::kFailedPrecondition);
     } else if (global_step_ == kMaxStep) {
       FailTake(&its_end, StatusCode::kOutOfRange);
+    } else if (front.is_refused_memory) {
+      FailTake(&its_end, StatusCode::kResourceExhausted);
     } else {
       its_end.state = End::State::kServed;
       its_end.gradients = std::exchange(gradients_, 0);

@@ -34,11 +34,14 @@ class SparseSumTest : public testing::TestWithParam<bool> {
 
   void Append(size_t count, size_t size = 6000) {
     for (size_t i = 0; i < count; ++i) {
-      gradients_.push_back(RandomSlices(&random_, size, kRange, kRowWidth));
-      Gradient gradient = GradientOf(gradients_.back(), kRowWidth, true);
-      ASSERT_TRUE(sum_->Prepare(Missing::kKept, workspace_, &gradient).ok());
-      sum_->Append(std::move(gradient));
+      Append(RandomSlices(&random_, size, kRange, kRowWidth));
     }
+  }
+  void Append(const Slices& slices) {
+    gradients_.push_back(slices);
+    Gradient gradient = GradientOf(slices, kRowWidth, true);
+    ASSERT_TRUE(sum_->Prepare(Missing::kKept, workspace_, &gradient).ok());
+    sum_->Append(std::move(gradient));
   }
   void Fold() {
     sum_->BeginFold();
@@ -206,16 +209,28 @@ TEST_P(SparseSumTest, AnAbandonedTakeHasChangedNothing) {
 }
 
 TEST_P(SparseSumTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
-  Slices slices = {{2, 5}, std::vector<float>(2 * kRowWidth, 1)};
-  gradients_.push_back(slices);
-  Gradient gradient = GradientOf(slices, kRowWidth, true);
-  ASSERT_TRUE(sum_->Prepare(Missing::kKept, workspace_, &gradient).ok());
-  sum_->Append(std::move(gradient));
+  const Slices slices = {{2, 5}, std::vector<float>(2 * kRowWidth, 1)};
+  Append(slices);
   ASSERT_TRUE(Prepare().ok());
   sum_->AbandonFinish();
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), slices);
   EXPECT_EQ(workspace_.num_allocations(), 0);
+}
+
+// The result is the last gradient as it is, but has not the shape of the round's first one.
+TEST_P(SparseSumTest, AGradientBehindFoldedOnesWithoutRowsOrWeightIsTakenWhole) {
+  const Slices nothing = {{}, {}, /*weight=*/0};
+  for (size_t num_rows : {0, 1, 3}) {
+    Slices slices = {{2, 5, 6}, std::vector<float>(num_rows * kRowWidth, 1)};
+    slices.indices.resize(num_rows);
+    gradients_.clear();
+    for (int i = 0; i < 2; ++i) Append(nothing);
+    Fold();
+    Append(slices);
+    ASSERT_TRUE(Prepare().ok());
+    EXPECT_EQ(Finish(), slices);
+  }
 }
 
 TEST_P(SparseSumTest, ATakeWithoutMemoryHasChangedNothing) {

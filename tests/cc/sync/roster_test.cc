@@ -43,6 +43,16 @@ TEST_F(RosterTest, WorkersThatWereNeverSeenAreNotPresent) {
   EXPECT_EQ(NumUnseen(), 2);
 }
 
+TEST_F(RosterTest, RemembersTheLastReplacedRunsAndNoMore) {
+  const int num_runs = 3 * static_cast<int>(Roster::kMaxPastRuns);
+  for (int run = 0; run < num_runs; ++run) Come("a", std::to_string(run));
+  const Roster::Worker& worker = *roster_.Find("a", std::to_string(num_runs - 1));
+  EXPECT_EQ(worker.past_runs.size(), Roster::kMaxPastRuns);
+  for (int before = 2; before <= 1001; before += 111) {
+    EXPECT_EQ(Come("a", std::to_string(num_runs - before)), Coming::kReplaced) << before;
+  }
+}
+
 TEST_F(RosterTest, TheStateOfAWorkerThatIsHereGoesBeforeItsAbsence) {
   Compute("a");
   Leave("a", State::kLost);

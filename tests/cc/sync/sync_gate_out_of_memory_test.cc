@@ -128,6 +128,12 @@ TEST(SyncGateOutOfMemory, ACallThrowsAndChangesNothingOrDoesAllThatItHasToDo) {
          int64_t round = 0;
          (void)Prepare(gate, {"another chief with a long name"}, 0, &round);
        }},
+      {"Prepare of a worker",
+       [](SyncGate* gate) {
+         SyncGate::Prepared prepared;
+         (void)gate->Prepare({"another chief with a long name"}, 0, /*volunteers=*/false, &prepared,
+                             kWorker);
+       }},
       {"Leave", [](SyncGate* gate) { gate->Leave(kOther, RunOf(kOther), true); }},
       {"Lose", [](SyncGate* gate) { gate->Lose("a worker that was never seen before"); }},
       {"TakeOver", [](SyncGate* gate) { gate->TakeOver(); }},

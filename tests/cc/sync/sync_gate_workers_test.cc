@@ -197,6 +197,55 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   EXPECT_TRUE(third.Claim());
 }
 
+// Both chiefs are the worker w0 as well. The name of a chief is the run of its worker.
+TEST_F(SyncGateTest, AChiefThatIsAWorkerTooAndWasReplacedDisturbsNoStepOfItsSuccessor) {
+  SyncGate::Options options;
+  options.num_workers = options.num_slots = 2;
+  const auto open = [&](const std::string& run) {
+    SyncGate::Prepared prepared;
+    EXPECT_TRUE(gate_->Prepare({run}, 0, /*volunteers=*/false, &prepared, "w0").ok());
+    EXPECT_TRUE(gate_->Open({run}, prepared.round, options, /*volunteers=*/false).ok());
+    return prepared.round;
+  };
+  Worker old(gate_, "w0", "old"), successor(gate_, "w0", "successor"), other(gate_, "w1");
+  old.round = open("old");
+  std::unique_ptr<WorkerStep> late;
+  ASSERT_TRUE(gate_->Enter("w0", "old", old.round, &late).ok());
+  EXPECT_TRUE(old.Claim());
+  successor.round = other.round = open("successor");
+  EXPECT_TRUE(successor.Claim());
+  EXPECT_TRUE(other.Claim());
+
+  const auto make_late_calls = [&] {
+    gate_->Renew("w0", "old");
+    gate_->Come("w0", "old");
+    gate_->Leave("w0", "old", /*is_lost=*/true);
+    SyncGate::Prepared prepared;  // Its queue runner volunteers.
+    EXPECT_TRUE(gate_->Prepare({"old"}, 0, /*volunteers=*/true, &prepared, "w0").ok());
+    EXPECT_FALSE(prepared.is_chief);
+    EXPECT_FALSE(old.Claim());
+  };
+  make_late_calls();
+  EXPECT_FALSE(late->ClaimSlot().granted);
+  EXPECT_TRUE(late->Done(/*any_added=*/false));
+  successor.Finish();
+  EXPECT_FALSE(successor.was_dropped);
+  make_late_calls();
+  EXPECT_TRUE(successor.is_waiting());
+  EXPECT_EQ(gate_->state().num_complete, 1);
+  other.Finish();
+  EXPECT_TRUE(gate_->Advance({"successor"}, successor.round));
+  successor.GoOn();
+  EXPECT_TRUE(successor.Claim());
+
+  // Not even if it takes the gate back, in which its steps stay those of a replaced run.
+  old.round = open("old");
+  EXPECT_FALSE(old.Claim());
+  successor.step.reset();
+  successor.round = old.round;
+  EXPECT_TRUE(successor.Claim());
+}
+
 TEST_F(SyncGateTest, AWorkerThatNobodyKnowsIsNotLostIfAllAreKnown) {
   OpenFor(2, 2);
   Step(0);

@@ -33,6 +33,9 @@ class TimerQueue {
     explorer::Wake(this);
     return ticket;
   }
+  Ticket ScheduleLong(Clock::duration timeout, std::function<void()> function) {
+    return Schedule(timeout, std::move(function));
+  }
   void Cancel(const Ticket& ticket) {
     explorer::Point("cancels a timer");
     const auto found = functions_.find(ticket);

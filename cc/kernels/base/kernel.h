@@ -1,0 +1,33 @@
+// The base class of all kernels that do not wait.
+#ifndef CONDACC_KERNELS_BASE_KERNEL_H_
+#define CONDACC_KERNELS_BASE_KERNEL_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cc/kernels/base/out_of_memory.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace condacc {
+
+// A kernel whose subclass implements Run(). TensorFlow's executor does not survive an exception, so
+// every kernel of this library derives from this class or from AsyncKernel. In both, memory that
+// anything refuses between the entry to the kernel and its return, be it in this library or in a
+// function of TensorFlow, is an error of the op.
+class Kernel : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(tensorflow::OpKernelContext* ctx) final {
+    OP_REQUIRES_OK(ctx, OrOutOfMemory(where(), [&] { return Run(ctx); }));
+  }
+
+ private:
+  // Computes the op. If this throws std::bad_alloc, everything must be as before.
+  virtual absl::Status Run(tensorflow::OpKernelContext* ctx) = 0;
+  // Returns the subject of the out-of-memory error, such as "a synchronization gate".
+  virtual absl::string_view where() const { return name(); }
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_BASE_KERNEL_H_
