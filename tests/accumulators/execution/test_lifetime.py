@@ -165,6 +165,8 @@ def test_stalls_are_warned_about_again_after_twice_the_time(ours, capfd):
     assert behind.result() == [1.0]
     late.apply([1.0], 7)
     assert waiting_too.result() == [1.0]
+    for each in accs.values():
+        each.close()
     lines = [line for line in capfd.readouterr().err.splitlines() if "gradients at" in line]
     found = {name: [line for line in lines if f"'{name}'" in line] for name in names}
     first = {name: found[name][0] for name in names}
