@@ -87,31 +87,26 @@ def execute_interruptibly(
     outcome: list[Any] = []  # The operation's outputs or its error, once it has ended.
     ended = _thread.allocate_lock()
     ended.acquire()
-    # Whoever sets the owner first decides whether the operation is executed at all. The caller
-    # cannot know whether a start of a thread that was interrupted has succeeded.
-    owner: dict[str, str] = {}
 
-    def execute_as_owner() -> None:
-        if owner.setdefault("owner", "thread") != "thread":
-            return
+    def execute_in_thread() -> None:
         try:
             outcome.append(run())
         except BaseException as error:  # Raised by the calling thread below.
             outcome.append(error)
         ended.release()
 
+    threads: list[int] = []
     interrupt: BaseException | None = None
-    is_started = False
     while True:
         try:
-            if interrupt is not None:
-                if owner.setdefault("owner", "caller") == "caller":
-                    break
+            if interrupt is None:
+                # One call of native code starts the thread and notes it in the list. So the list
+                # tells whether the thread was started, even if the call is interrupted.
+                threads.extend(map(_thread.start_new_thread, [execute_in_thread], [()]))
+            elif not threads:
+                break
+            else:
                 cancel()
-            if not is_started:
-                is_started = True
-                # A Thread whose start is interrupted would stay in the lists of its module.
-                _thread.start_new_thread(execute_as_owner, ())
             while not outcome:
                 ended.acquire(timeout=_POLL_SECONDS)
             if isinstance(outcome[0], BaseException):
