@@ -174,7 +174,10 @@ def number(value: float, dtype: tf.DType) -> tf.Tensor:
     key = ("tf_condacc", dtype, value)
     tensor = cache.get(key)
     if tensor is None:
-        tensor = tf_ops.EagerTensor(value, "/device:CPU:0", dtype.as_datatype_enum)
+        # If a signal handler raises an exception while a tensor is made of a Python number,
+        # TensorFlow may crash. A number of numpy is safe.
+        converted = dtype.as_numpy_dtype(value)
+        tensor = tf_ops.EagerTensor(converted, "/device:CPU:0", dtype.as_datatype_enum)
         cache.put(key, tensor)
     return tensor
 

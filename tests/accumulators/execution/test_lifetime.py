@@ -63,6 +63,30 @@ def test_process_exits_with_waiting_takes(impl):
     _left_behind.extend([acc, eager])
 
 
+@isolated(alone=True)
+@pytest.mark.parametrize("what", ["apply", "take", "contribution"])
+def test_process_exits_while_daemon_threads_use_numbers(ours, what):
+    """A thread that makes tensors of Python numbers would abort the process, more often than not.
+
+    The exit status of the process is checked as well.
+    """
+    gradient = tf.ones([100_000])
+    acc = ours.dense(tf.float32, [100_000])
+
+    def use() -> None:
+        while True:
+            acc.try_apply_grad(gradient, 2**60)
+            if what == "take":
+                acc.try_take_grad(3)
+            elif what == "contribution":
+                acc.try_apply_grad(gradient, 0, contributor=3)
+                acc.try_apply_grad(gradient, 2**60, weight=2.0)
+
+    for _ in range(4):
+        threading.Thread(target=use, daemon=True).start()
+    time.sleep(0.3)
+
+
 def interrupt_main_thread_once_blocked() -> threading.Thread:
     """Sends SIGINT to this process when its main thread is blocked."""
 
