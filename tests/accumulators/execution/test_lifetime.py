@@ -64,25 +64,22 @@ def test_process_exits_with_waiting_takes(impl):
 
 
 @isolated(alone=True)
-@pytest.mark.parametrize("what", ["apply", "take", "contribution"])
-def test_process_exits_while_daemon_threads_use_numbers(ours, what):
-    """A thread that makes tensors of Python numbers would abort the process, more often than not.
+def test_process_exits_while_daemon_threads_use_numbers(ours):
+    """Threads that make tensors of Python numbers would abort the process, often but not always.
 
     The exit status of the process is checked as well.
     """
-    gradient = tf.ones([100_000])
-    acc = ours.dense(tf.float32, [100_000])
+    gradient = tf.ones([1000])
+    acc = ours.dense(tf.float32, [1000])
 
     def use() -> None:
         while True:
             acc.try_apply_grad(gradient, 2**60)
-            if what == "take":
-                acc.try_take_grad(3)
-            elif what == "contribution":
-                acc.try_apply_grad(gradient, 0, contributor=3)
-                acc.try_apply_grad(gradient, 2**60, weight=2.0)
+            acc.try_apply_grad(gradient, 0, contributor=3)
+            acc.try_apply_grad(gradient, 2**60, weight=2.0)
+            acc.try_take_grad(3)
 
-    for _ in range(4):
+    for _ in range(6):
         threading.Thread(target=use, daemon=True).start()
     time.sleep(0.3)
 
