@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
-from tf_condacc._ops.host import arguments_on_host, host_int64, scalar
+from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
@@ -23,7 +23,6 @@ from tf_condacc._tensorflow import Trackable, not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
-_INT32 = range(-(2**31), 2**31)
 _Taken = TypeVar("_Taken")
 
 
@@ -318,7 +317,7 @@ class ConditionalAccumulatorBase(Trackable):
                     self._accumulator_ref, num_required, dtype=self._dtype, name=name
                 )
             return pack(outputs if isinstance(outputs, tuple) else [outputs])
-        required = _int32(num_required)
+        required = host_int32(num_required)
         dtype = ("dtype", self._tensor_dtype.as_datatype_enum)
         # A take that does not wait is tried first, because it needs no thread. It is not tried if
         # the count shows that it would fail, because it would return zeros as large as a gradient.
@@ -364,7 +363,7 @@ class ConditionalAccumulatorBase(Trackable):
             return eager.execute(
                 f"Condacc>{self._KIND.capitalize()}{verb.title().replace('_', '')}",
                 1 + self._NUM_TAKE_OUTPUTS,
-                [*inputs, _int32(num_required)],
+                [*inputs, host_int32(num_required)],
                 ("dtype", self._tensor_dtype.as_datatype_enum),
                 packed,
             )
@@ -372,13 +371,6 @@ class ConditionalAccumulatorBase(Trackable):
         with arguments_on_host():
             outputs = self._op(verb)(*inputs, num_required, dtype=self._dtype, name=name)
         return packed(outputs)
-
-
-def _int32(value: TensorLike) -> tf.Tensor:
-    """Converts a value to an eager int32 tensor, which is in host memory."""
-    if isinstance(value, int) and value in _INT32:
-        return scalar(value, tf.int32)
-    return tf.convert_to_tensor(value, tf.int32)
 
 
 class _ExportableResource(tf.saved_model.experimental.TrackableResource):

@@ -12,6 +12,7 @@ from tensorflow.compat import v1
 from tf_condacc import _tensorflow
 from tf_condacc._typing import TensorLike
 
+_INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -60,6 +61,16 @@ def host_int64(value: TensorLike) -> tf.Tensor:
         return scalar(int(value), tf.int64)
     with on_host():
         return tf.cast(tf.convert_to_tensor(value), tf.int64)
+
+
+def host_int32(value: TensorLike) -> tf.Tensor:
+    """Converts an int32 tensor or an integer to a tensor on the host, without a cast.
+
+    TensorFlow keeps eager int32 tensors in host memory.
+    """
+    if isinstance(value, numbers.Integral) and int(value) in _INT32:
+        return scalar(int(value), tf.int32)
+    return tf.convert_to_tensor(value, tf.int32)
 
 
 def scalar(value: float, dtype: tf.DType) -> tf.Tensor:
