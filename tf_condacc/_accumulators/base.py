@@ -19,7 +19,7 @@ from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._tensorflow import Trackable, not_converted
+from tf_condacc._tensorflow import RestoreWatch, Trackable, not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -82,6 +82,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._tensor_dtype = tf.as_dtype(dtype)
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
+        self._restores = RestoreWatch()
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
             self._name = f"{scope}/" if scope else ""
@@ -237,6 +238,30 @@ class ConditionalAccumulatorBase(Trackable):
         self._track_trackable(resource, "resource")
         return resource.resource_handle
 
+    def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
+        """Returns the resource for SavedModels. Checkpoints do not contain its gradients.
+
+        TensorFlow also calls this while it restores a checkpoint.
+        """
+        if save_type == "checkpoint" and self._restores.is_restored(self):
+            self._note_restore()
+        return super()._trackable_children(save_type, **arguments)
+
+    def _note_restore(self) -> None:
+        """Logs a warning if a restored checkpoint leaves gradients of the time before it here."""
+        if not tf.executing_eagerly():
+            return
+        number = int(self.num_accumulated())
+        if number > 0:
+            _LOG.warning(
+                "%s '%s' keeps its %d accumulated gradients and its step although a checkpoint is "
+                "restored, because checkpoints contain neither. Call reset(global_step) to discard "
+                "the gradients and to set the step.",
+                type(self).__name__,
+                self._handle_name(),
+                number,
+            )
+
     def __copy__(self) -> ConditionalAccumulatorBase:
         """Returns an empty accumulator with the same step. Raises TypeError, as `__deepcopy__`."""
         return self.__deepcopy__({})
@@ -263,6 +288,7 @@ class ConditionalAccumulatorBase(Trackable):
         for attribute, value in vars(self).items():
             if not attribute.startswith("_self_") and value is not self._accumulator_ref:
                 copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
+        copied._restores = RestoreWatch()
         copied._accumulator_ref = copied._make(*made_with)
         copied.set_global_step(self.global_step())
         return copied
