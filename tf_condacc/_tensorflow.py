@@ -8,11 +8,13 @@ Estimator. The design document lists all of them, with what fails if one changes
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
-from tensorflow.python.eager import cancellation, context, execute
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import cancellation, context, core, execute
 from tensorflow.python.framework import config
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import device_setter
@@ -140,6 +142,49 @@ def cancellable(
         )
 
     return run, manager.start_cancel
+
+
+def execute_into(
+    results: list[Any],
+    op_name: str,
+    num_outputs: int,
+    inputs: Sequence[tf.Tensor],
+    attrs: Sequence[Any],
+) -> None:
+    """Executes an operation eagerly, and appends the list of its outputs to another list.
+
+    Both are one call of native code, and Python handles no signal within such a call. So when a
+    signal handler raises an exception, either the list has the outputs, or the operation has not
+    been executed. The arguments are those of `cancellable`.
+    """
+    current = context.context()
+    current.ensure_initialized()
+    run = functools.partial(
+        pywrap_tfe.TFE_Py_Execute, current._handle, current.device_name, op_name, inputs, attrs
+    )
+    try:
+        results.extend(map(run, [num_outputs]))
+    except core._NotOkStatusException as error:
+        raise core._status_to_exception(error) from None
+
+
+def number(value: float, dtype: tf.DType) -> tf.Tensor:
+    """Returns a number as an eager tensor in host memory: `[] dtype`.
+
+    A thread that is making tensors of Python numbers when the process exits may abort the process.
+    TensorFlow's cache, which it empties whenever its devices change, makes that rare. Eager
+    execution must be enabled.
+    """
+    cache = context.context().ones_rank_cache()
+    key = ("tf_condacc", dtype, value)
+    tensor = cache.get(key)
+    if tensor is None:
+        # If a signal handler raises an exception while a tensor is made of a Python number,
+        # TensorFlow may crash. A number of numpy is safe.
+        converted = dtype.as_numpy_dtype(value)
+        tensor = tf_ops.EagerTensor(converted, "/device:CPU:0", dtype.as_datatype_enum)
+        cache.put(key, tensor)
+    return tensor
 
 
 def colocated_with(

@@ -26,7 +26,14 @@ from tests.keras.trainings import (
 from tf_condacc.keras import accumulate_gradients
 
 CASE = Case(sequential)
-_REPLACED = ("fit", "compile", "train_step", "load_weights", "_trackable_children")
+_REPLACED = (
+    "fit",
+    "compile",
+    "train_step",
+    "load_weights",
+    "set_weights",
+    "_trackable_children",
+)
 
 
 def compiled(**arguments: Any) -> keras.Model:

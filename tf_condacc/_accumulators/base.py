@@ -9,20 +9,21 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
-from tf_condacc._ops.host import arguments_on_host, int64_input
+from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._tensorflow import Trackable, not_converted
+from tf_condacc._tensorflow import RestoreWatch, Trackable, not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
+_Taken = TypeVar("_Taken")
 
 
 class TryTakeResult(NamedTuple):
@@ -81,6 +82,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._tensor_dtype = tf.as_dtype(dtype)
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
+        self._restores = RestoreWatch()
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
             self._name = f"{scope}/" if scope else ""
@@ -161,7 +163,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
-            int64_input(new_global_step),
+            host_int64(new_global_step),
             name=name or f"{self._STATE_PREFIX}SetGlobalStep",
         )
 
@@ -190,7 +192,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return ops.condacc_accumulator_reset(
             self._accumulator_ref,
-            int64_input(new_global_step),
+            host_int64(new_global_step),
             name=name or f"{self._STATE_PREFIX}Reset",
         )
 
@@ -236,6 +238,30 @@ class ConditionalAccumulatorBase(Trackable):
         self._track_trackable(resource, "resource")
         return resource.resource_handle
 
+    def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
+        """Returns the resource for SavedModels. Checkpoints do not contain its gradients.
+
+        TensorFlow also calls this while it restores a checkpoint.
+        """
+        if save_type == "checkpoint" and self._restores.is_restored(self):
+            self._note_restore()
+        return super()._trackable_children(save_type, **arguments)
+
+    def _note_restore(self) -> None:
+        """Logs a warning if a restored checkpoint leaves gradients of the time before it here."""
+        if not tf.executing_eagerly():
+            return
+        number = int(self.num_accumulated())
+        if number > 0:
+            _LOG.warning(
+                "%s '%s' keeps its %d accumulated gradients and its step although a checkpoint is "
+                "restored, because checkpoints contain neither. Call reset(global_step) to discard "
+                "the gradients and to set the step.",
+                type(self).__name__,
+                self._handle_name(),
+                number,
+            )
+
     def __copy__(self) -> ConditionalAccumulatorBase:
         """Returns an empty accumulator with the same step. Raises TypeError, as `__deepcopy__`."""
         return self.__deepcopy__({})
@@ -262,6 +288,7 @@ class ConditionalAccumulatorBase(Trackable):
         for attribute, value in vars(self).items():
             if not attribute.startswith("_self_") and value is not self._accumulator_ref:
                 copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
+        copied._restores = RestoreWatch()
         copied._accumulator_ref = copied._make(*made_with)
         copied.set_global_step(self.global_step())
         return copied
@@ -294,10 +321,20 @@ class ConditionalAccumulatorBase(Trackable):
             name = f"{self._name}_{what}"
         return read(self._accumulator_ref, name=name or f"{self._STATE_PREFIX}{what}")
 
-    def _take(self, num_required: TensorLike, name: str | None) -> list[tf.Tensor]:
-        """Takes gradients, waiting for them if necessary, and returns the outputs of the operation.
+    def _take(
+        self,
+        num_required: TensorLike,
+        name: str | None,
+        pack: Callable[[Sequence[tf.Tensor]], _Taken],
+    ) -> _Taken:
+        """Takes gradients, waiting for them if necessary.
 
         In eager mode, Ctrl-C ends the wait.
+
+        Args:
+            num_required: Number of gradients to wait for: `[] int32`.
+            name: Name of the operation; None for the default.
+            pack: Makes the gradient from the outputs of the operation.
         """
         if not tf.executing_eagerly():
             name = name or f"{self._GRADIENT_PREFIX}TakeGradient"
@@ -305,35 +342,61 @@ class ConditionalAccumulatorBase(Trackable):
                 outputs = self._op("take")(
                     self._accumulator_ref, num_required, dtype=self._dtype, name=name
                 )
-            return list(outputs) if isinstance(outputs, tuple) else [outputs]
+            return pack(outputs if isinstance(outputs, tuple) else [outputs])
+        required = host_int32(num_required)
+        dtype = ("dtype", self._tensor_dtype.as_datatype_enum)
         # A take that does not wait is tried first, because it needs no thread. It is not tried if
         # the count shows that it would fail, because it would return zeros as large as a gradient.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
-            taken, *outputs = self._try_take(num_required, name)
+            taken = eager.execute(
+                f"Condacc>{self._KIND.capitalize()}TryTake",
+                1 + self._NUM_TAKE_OUTPUTS,
+                [self._accumulator_ref, required],
+                dtype,
+                lambda outputs: [pack(outputs[1:])] if outputs[0] else [],
+            )
             if taken:
-                return outputs
+                return taken[0]
         return eager.execute_interruptibly(
             f"Condacc>{self._KIND.capitalize()}Take",
             self._NUM_TAKE_OUTPUTS,
-            [self._accumulator_ref, tf.convert_to_tensor(num_required, tf.int32)],
-            ("dtype", tf.as_dtype(self._dtype).as_datatype_enum),
+            [self._accumulator_ref, required],
+            dtype,
+            pack,
         )
 
     def _try_take(
-        self, num_required: TensorLike, name: str | None, global_step: TensorLike | None = None
-    ) -> Sequence[tf.Tensor]:
-        """Takes gradients without waiting, and returns the outputs of the operation.
+        self,
+        num_required: TensorLike,
+        name: str | None,
+        global_step: TensorLike | None,
+        pack: Callable[[Sequence[tf.Tensor]], Any],
+    ) -> TryTakeResult:
+        """Takes gradients without waiting.
 
-        The first output is True if gradients were taken. If `global_step` is given, they are
-        taken only at that step of the accumulator.
+        The arguments are those of `_take` and a step: if it is not None, gradients are taken only
+        at that step of the accumulator.
         """
-        name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
         inputs = [self._accumulator_ref]
         if global_step is not None:
-            inputs.append(int64_input(global_step))
-        take = self._op("try_take" if global_step is None else "take_round")
+            inputs.append(host_int64(global_step))
+        verb = "try_take" if global_step is None else "take_round"
+
+        def packed(outputs: Sequence[tf.Tensor]) -> TryTakeResult:
+            return TryTakeResult(outputs[0], pack(outputs[1:]))
+
+        if tf.executing_eagerly():
+            return eager.execute(
+                f"Condacc>{self._KIND.capitalize()}{verb.title().replace('_', '')}",
+                1 + self._NUM_TAKE_OUTPUTS,
+                [*inputs, host_int32(num_required)],
+                ("dtype", self._tensor_dtype.as_datatype_enum),
+                packed,
+            )
+        name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
         with arguments_on_host():
-            return take(*inputs, num_required, dtype=self._dtype, name=name)
+            outputs = self._op(verb)(*inputs, num_required, dtype=self._dtype, name=name)
+        return packed(outputs)
 
 
 class _ExportableResource(tf.saved_model.experimental.TrackableResource):

@@ -7,7 +7,7 @@ import numbers
 
 import tensorflow as tf
 
-from tf_condacc._ops.host import host_int64, on_host
+from tf_condacc._ops.host import host_int64, on_host, scalar
 from tf_condacc._typing import TensorLike
 
 
@@ -71,4 +71,4 @@ def contributor_id(contributor: TensorLike, accumulator: str) -> tf.Tensor:
 def was_added(outcome: tf.Tensor, name: str) -> tf.Tensor:
     """Returns whether an outcome is `ApplyOutcome.ADDED`: `[] bool`, on the host."""
     with on_host():
-        return tf.equal(outcome, tf.constant(int(ApplyOutcome.ADDED), tf.int32), name=name)
+        return tf.equal(outcome, scalar(int(ApplyOutcome.ADDED), tf.int32), name=name)

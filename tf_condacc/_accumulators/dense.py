@@ -5,14 +5,14 @@ Mirrors ``tf.compat.v1.ConditionalAccumulator``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._accumulators.weights import multiplied, weight_input
-from tf_condacc._ops.host import int64_input
+from tf_condacc._ops.host import host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -229,9 +229,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.DeadlineExceededError: The run of the session has timed out.
             tf.errors.OutOfRangeError: The accumulator's step is 2**63 - 1, the highest int64.
         """
-        (average,) = self._take(num_required, name)
-        average.set_shape(self._shape)
-        return average
+        return self._take(num_required, name, self._with_shape)
 
     @not_converted
     def try_take_grad(
@@ -257,9 +255,13 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             constructor's shape, with 0 for each unknown dimension, or a scalar zero if the rank is
             unknown.
         """
-        taken, average = self._try_take(num_required, name, global_step)
-        average.set_shape(self._shape)
-        return TryTakeResult(taken, average)
+        return self._try_take(num_required, name, global_step, self._with_shape)
+
+    def _with_shape(self, outputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns the only output of a take, with the static shape of the accumulator."""
+        (gradient,) = outputs
+        gradient.set_shape(self._shape)
+        return gradient
 
     def _apply(
         self,
@@ -278,7 +280,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             name: Name of the operation.
             *last_input: The operation's input after the gradient, if it has one.
         """
-        inputs = (self._accumulator_ref, int64_input(local_step), grad, *last_input)
+        inputs = (self._accumulator_ref, host_int64(local_step), grad, *last_input)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and is faster.
             try:

@@ -6,13 +6,15 @@ Mirrors ``tf.compat.v1.SparseConditionalAccumulator``, also known as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._accumulators.sparse_gradient import SparseGradient, as_slices, no_shape
 from tf_condacc._accumulators.weights import multiplied, weight_input
-from tf_condacc._ops.host import host_int64, int64_input
+from tf_condacc._ops.host import host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -324,7 +326,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         Raises:
             tf.errors.ResourceExhaustedError: There is not enough memory. Nothing was taken.
         """
-        return SparseGradient(*self._take(num_required, name))
+        return self._take(num_required, name, SparseGradient._make)
 
     @not_converted
     def take_indexed_slices_grad(
@@ -342,7 +344,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             The parts that `take_grad` returns, as ``tf.IndexedSlices``.
         """
         # Not `self.take_grad`: as in the original, a subclass may override each method on its own.
-        return as_slices(SparseGradient(*self._take(num_required, name)))
+        return self._take(num_required, name, _slices)
 
     @not_converted
     def try_take_grad(
@@ -366,8 +368,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             A named tuple ``(taken, value)``. If ``taken: [] bool`` is True, ``value`` is the result
             of `take_grad`. Otherwise it is a `SparseGradient` without rows.
         """
-        taken, *parts = self._try_take(num_required, name, global_step)
-        return TryTakeResult(taken, SparseGradient(*parts))
+        return self._try_take(num_required, name, global_step, SparseGradient._make)
 
     @not_converted
     def try_take_indexed_slices_grad(
@@ -389,8 +390,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         Returns:
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
         """
-        taken, value = self.try_take_grad(num_required, name, global_step)
-        return TryTakeResult(taken, as_slices(value))
+        return self._try_take(num_required, name, global_step, _slices)
 
     def _inputs_of_apply(
         self,
@@ -400,7 +400,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike,
     ) -> list[TensorLike]:
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
-        local_step = int64_input(local_step)
+        local_step = host_int64(local_step)
         indices = grad_indices
         if not isinstance(indices, tf.Tensor):
             indices = tf.convert_to_tensor(indices)
@@ -418,3 +418,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         if self._no_shape is None:
             self._no_shape = no_shape()
         return self._no_shape
+
+
+def _slices(outputs: Sequence[tf.Tensor]) -> tf.IndexedSlices:
+    return as_slices(SparseGradient._make(outputs))

@@ -6,7 +6,7 @@ import numbers
 
 import tensorflow as tf
 
-from tf_condacc._ops.host import on_host
+from tf_condacc._ops.host import on_host, scalar
 from tf_condacc._typing import TensorLike
 
 
@@ -28,8 +28,7 @@ def weight_input(weight: TensorLike, dtype: tf.DType, accumulator: str) -> tf.Te
     if dtype.is_integer:
         raise TypeError(f"Gradients of dtype {dtype.name} have no weights{where}.")
     if isinstance(weight, numbers.Real) and not isinstance(weight, bool):
-        with on_host():
-            return tf.constant(float(weight), tf.float64)
+        return scalar(float(weight), tf.float64)
     with on_host():
         tensor = tf.convert_to_tensor(weight)
         if not (tensor.dtype.is_floating or tensor.dtype.is_integer):

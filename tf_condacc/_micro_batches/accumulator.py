@@ -421,18 +421,18 @@ class GradientAccumulator(Trackable):
         if save_type != "checkpoint":
             return super()._trackable_children(save_type, **arguments)
         if self._restores.is_restored(self):
-            self._discard_at_restore()
+            self._discard_because("a checkpoint is restored")
         return {}
 
-    def _discard_at_restore(self) -> None:
-        """Discards what is accumulated, because a checkpoint is restored."""
+    def _discard_because(self, reason: str) -> None:
+        """Discards what is accumulated, because other weights take the place of the variables'."""
         sums = self._replicas.of_first_replica()
         if sums is None or not tf.executing_eagerly():
             return
         number = int(sums[0].accumulator.num_accumulated())
         if number > 0:
-            text = "%s discards %d accumulated micro-batches, because a checkpoint is restored."
-            _LOG.warning(text, self._title, number)
+            text = "%s discards %d accumulated micro-batches, because %s."
+            _LOG.warning(text, self._title, number, reason)
             self._replicas.reset()
 
     def _num_required(self, sums: Sequence[VariableSum]) -> int | tf.Tensor:

@@ -15,7 +15,7 @@ from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
 from tf_condacc._micro_batches.absences import Positions, positions_of
 from tf_condacc._micro_batches.checks import Checks, name_of, of_tensorflow
-from tf_condacc._ops.host import arguments_on_host, host_int64
+from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
@@ -95,7 +95,7 @@ class VariableSum:
         """Does what `apply` and `take` of a dense accumulator do, in one operation."""
         gradient = self._as_tensor(gradient)
         taken = ops.condacc_dense_apply_take(
-            self.accumulator.accumulator_ref, step, gradient, num_required
+            self.accumulator.accumulator_ref, step, gradient, host_int32(num_required)
         )
         taken.set_shape(self.shape)
         return _multiplied(taken, factor)

@@ -12,6 +12,7 @@ from tensorflow.compat import v1
 from tf_condacc import _tensorflow
 from tf_condacc._typing import TensorLike
 
+_INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -56,21 +57,28 @@ def host_int64(value: TensorLike) -> tf.Tensor:
     """
     if isinstance(value, tf.Tensor) and value.dtype == tf.int64:
         return value
+    if isinstance(value, numbers.Integral) and int(value) in _INT64:
+        return scalar(int(value), tf.int64)
     with on_host():
-        if isinstance(value, numbers.Integral) and int(value) in _INT64:
-            return tf.constant(int(value), tf.int64)
         return tf.cast(tf.convert_to_tensor(value), tf.int64)
 
 
-def int64_input(value: TensorLike) -> tf.Tensor | int:
-    """Converts a value to an int64 input of an operation of this package, as `host_int64` does.
+def host_int32(value: TensorLike) -> tf.Tensor:
+    """Converts an int32 tensor or an integer to a tensor on the host, without a cast.
 
-    In eager mode an integer is not made a tensor. The execution of the operation does so, in a
-    fraction of the time.
+    TensorFlow keeps eager int32 tensors in host memory.
     """
-    if isinstance(value, numbers.Integral) and int(value) in _INT64 and tf.executing_eagerly():
-        return int(value)
-    return host_int64(value)
+    if isinstance(value, numbers.Integral) and int(value) in _INT32:
+        return scalar(int(value), tf.int32)
+    return tf.convert_to_tensor(value, tf.int32)
+
+
+def scalar(value: float, dtype: tf.DType) -> tf.Tensor:
+    """Converts a Python number to a tensor on the host: `[] dtype`."""
+    if tf.executing_eagerly():
+        return _tensorflow.number(value, dtype)
+    with on_host():
+        return tf.constant(value, dtype)
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ def accumulate_gradients(
 
     `train_on_batch` counts its batch as a micro-batch. It cannot know which batch is the last, so
     call `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself.
-    `load_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its optimizer, discard
+    `load_weights`, `set_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its optimizer, discard
     what is accumulated.
 
     What is saved is a plain Keras model. A loaded, copied or cloned model accumulates only after
@@ -284,7 +284,8 @@ class Accumulation:
         replace_method(model, "fit", self._fit)
         replace_method(model, "compile", self._compile)
         replace_method(model, "train_step", self._train_step)
-        replace_method(model, "load_weights", self._load_weights)
+        replace_method(model, "load_weights", self._set_weights)
+        replace_method(model, "set_weights", self._set_weights)
         self._watch_restores(model)
         replace(model, "supports_jit", False)
         replace(model, _ATTRIBUTE, self)
@@ -339,16 +340,19 @@ class Accumulation:
         self._replacements.restore(keep=self._model)
         self._forget()
 
-    def _load_weights(self, load_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        loaded = load_weights(*args, **kwargs)
-        self.discard_remainder()
-        return loaded
+    def _set_weights(self, set_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = set_weights(*args, **kwargs)
+        self._discard_because("the weights of the model were replaced")
+        return result
+
+    def _discard_because(self, reason: str) -> None:
+        for accumulator in self._accumulators.values():
+            accumulator.gradients._discard_because(reason)
 
     def _trackable_children(self, owner: Any, children: Any, *args: Any, **kwargs: Any) -> Any:
         """Discards what is accumulated when TensorFlow restores the model or the optimizer."""
         if self._restores.is_restored(owner):
-            for accumulator in self._accumulators.values():
-                accumulator.gradients._discard_at_restore()
+            self._discard_because("a checkpoint is restored")
         return children(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:

@@ -28,9 +28,13 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
   Call call{workspace, {}};
   MutexLock lock(&mu_);
   const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
-  if (!result.is_added()) return result;
+  if (!result.is_added()) {
+    if (result.ok()) stalls_.NoteRefused(result.outcome(), local_step, contributor);
+    return result;
+  }
   const RoundPtr round = round_;
   const Appended appended = Append(contributor, std::move(gradient));
+  stalls_.NoteAdded();
   const int64_t ordinal = ++round->num_appended;
   ++round->num_accumulated;
   if (appended == Appended::kInSum) round->num_added = ordinal;
@@ -107,21 +111,31 @@ void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
   }
   Status error = CheckTake(*take);
   if (!error.ok()) return Fail(take, std::move(error), &call);
+  if (stalls_.is_enabled()) take->began = StallWatch::Clock::now();
   if (!takes_.empty() || !HasEnoughFor(*take)) WatchForStall(take, keep_alive);
   Enqueue(take, std::move(keep_alive), &call);
 }
 
 bool Accumulator::TryServe(const TakePtr& take, Workspace& workspace) {
-  Call call{workspace, {}};
-  MutexLock lock(&mu_);
-  Status error = CheckTake(*take);
-  if (!error.ok()) {
-    Fail(take, std::move(error), &call);
-    return true;
+  StallReport report{};
+  {
+    Call call{workspace, {}};
+    MutexLock lock(&mu_);
+    Status error = CheckTake(*take);
+    if (!error.ok()) {
+      Fail(take, std::move(error), &call);
+      return true;
+    }
+    const bool has_enough = HasEnoughFor(*take);
+    if (takes_.empty() && has_enough && IsAtStepOf(*take)) {
+      Enqueue(take, nullptr, &call);
+      return true;
+    }
+    if (!takes_.empty() || has_enough || !stalls_.IsTryDue()) return false;
+    report = DescribeStall(*take, std::nullopt);
   }
-  if (!takes_.empty() || !HasEnoughFor(*take) || !IsAtStepOf(*take)) return false;
-  Enqueue(take, nullptr, &call);
-  return true;
+  options_.on_stall(report);
+  return false;
 }
 
 void Accumulator::Cancel(const TakePtr& take, Workspace& workspace) {
@@ -133,6 +147,7 @@ void Accumulator::Cancel(const TakePtr& take, Workspace& workspace) {
   // must not be completed. The preparing thread will see that it was cancelled.
   const RoundPtr round = round_;
   if (round->work == Work::kPreparing && take.get() == takes_.front()) return;
+  if (take.get() == takes_.front()) stalls_.NoteCancelled(take->began);
   Fail(WaitList<Take>::Remove(take.get()), CheckTake(*take), &call);
   changed_.NotifyAll();  // A reset need not wait for this take any more.
   Proceed(round, &call);
@@ -169,20 +184,40 @@ void Accumulator::Fail(TakePtr take, Status status, Call* call) {
 }
 
 void Accumulator::WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive) {
-  if (options_.stall_timeout.count() <= 0 || options_.on_stall == nullptr) return;
-  take->stall_timer = TimerQueue::Global().Schedule(
-      options_.stall_timeout, [this, take, keep_alive] { ReportStall(take); });
+  if (!stalls_.is_enabled()) return;
+  // A take behind others may become the first one at any time, and is looked at often enough.
+  const bool is_first = takes_.empty() || takes_.front() == take.get();
+  take->stall_timer =
+      TimerQueue::Global().Schedule(is_first ? stalls_.DueIn(take->began) : options_.stall_timeout,
+                                    [this, take, keep_alive] { ReportStall(take, keep_alive); });
 }
 
-void Accumulator::ReportStall(const TakePtr& take) {
+void Accumulator::ReportStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive) {
   StallReport report{};
   {
     MutexLock lock(&mu_);
     if (!take->is_waiting()) return;
-    report = {round_->num_accumulated, take->num_required, step_counter_.global_step(),
-              step_counter_.num_dropped(), step_counter_.last_dropped_step()};
+    // All takes wait for the front one, so the report is about that one.
+    const Take& front = *takes_.front();
+    const bool is_due = stalls_.IsTakeDue(front.began);
+    if (is_due) report = DescribeStall(front, front.began);
+    WatchForStall(take, keep_alive);
+    if (!is_due) return;
   }
   options_.on_stall(report);
+}
+
+StallReport Accumulator::DescribeStall(const Take& take,
+                                       std::optional<StallWatch::Clock::time_point> began) const {
+  StallReport report{};
+  report.num_accumulated = round_->num_accumulated;
+  report.num_required = take.num_required;
+  report.num_takes_behind = takes_.empty() ? 0 : static_cast<int64_t>(takes_.size()) - 1;
+  report.global_step = step_counter_.global_step();
+  report.num_dropped = step_counter_.num_dropped();
+  report.last_dropped_step = step_counter_.last_dropped_step();
+  stalls_.Describe(began, &report);
+  return report;
 }
 
 // Rounds.
@@ -225,6 +260,7 @@ void Accumulator::Serve(Call* call) {
   if (status.ok()) status = PrepareTake(*take, call->workspace);
   if (!status.ok()) return Fail(takes_.PopFront(), std::move(status), call);
   TimerQueue::Global().Cancel(take->stall_timer);
+  stalls_.NoteServed();
   last_num_required_ = take->num_required;
   step_counter_.Advance();
   round_->place = Place::kTaken;

@@ -17,6 +17,7 @@
 #include "cc/core/accumulator/pending_take.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/stall_report.h"
+#include "cc/core/accumulator/stall_watch.h"
 #include "cc/core/accumulator/step_counter.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/mutex.h"
@@ -60,7 +61,7 @@ class Accumulator {
     std::string name;
     SumFactory new_sum;
     SumOptions sum;
-    // A take that waits longer than this is reported once. Zero means never.
+    // A stall that lasts longer than this is reported; see StallWatch. Zero means never.
     std::chrono::milliseconds stall_timeout{0};
     std::function<void(const StallReport&)> on_stall;
     // If set, an Apply() that need not wait for a long fold leaves it to such a thread. The thread
@@ -69,7 +70,10 @@ class Accumulator {
   };
 
   explicit Accumulator(Options options)
-      : options_(std::move(options)), round_(std::make_shared<Round>(options_)) {}
+      : options_(std::move(options)),
+        stalls_(options_.on_stall == nullptr ? std::chrono::milliseconds(0)
+                                             : options_.stall_timeout),
+        round_(std::make_shared<Round>(options_)) {}
 
   // Adds the gradient unless it is stale. A gradient that names a contributor is added only if its
   // local step is the global step and the contributor has no gradient in the round yet. Gradients
@@ -254,10 +258,16 @@ class Accumulator {
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Schedules a report in case the take waits longer than Options::stall_timeout.
+  // Schedules the next report in case the take waits for so long.
   void WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)
       CONDACC_REQUIRES(mu_);
-  void ReportStall(const TakePtr& take) CONDACC_EXCLUDES(mu_);
+  // Reports a stall, if a report is due, and schedules the next one, if the take still waits.
+  void ReportStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)
+      CONDACC_EXCLUDES(mu_);
+  // Describes the stall of a take, which waits if `began` is given.
+  StallReport DescribeStall(const Take& take,
+                            std::optional<StallWatch::Clock::time_point> began) const
+      CONDACC_REQUIRES(mu_);
   // Returns an error that names the accumulator, unless there is no memory for that.
   Status Error(StatusCode code, std::string_view message) const noexcept;
 
@@ -266,6 +276,7 @@ class Accumulator {
   CondVar changed_;  // Notified when work on a round ends or num_added changes, and by Reset() and
                      // Cancel().
   StepCounter step_counter_ CONDACC_GUARDED_BY(mu_);
+  StallWatch stalls_ CONDACC_GUARDED_BY(mu_);
   WaitList<Take> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);
   RoundPtr next_round_ CONDACC_GUARDED_BY(mu_);  // Not null if `round_` has gradients.

@@ -2,6 +2,7 @@
 #ifndef CONDACC_CORE_ACCUMULATOR_PENDING_TAKE_H_
 #define CONDACC_CORE_ACCUMULATOR_PENDING_TAKE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,6 +39,7 @@ struct PendingTake : Waiter<PendingTake> {
   // belong to the thread that completes it.
   bool is_cancelled = false;
   Status failure;  // The error with which the take ends, if it gets no value.
+  std::chrono::steady_clock::time_point began;  // When the take began to wait.
   TimerQueue::Ticket stall_timer = TimerQueue::kNoTicket;
   std::shared_ptr<void> keep_alive;  // Held until the take is complete.
 

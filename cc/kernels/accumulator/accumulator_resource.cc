@@ -1,5 +1,6 @@
 #include "cc/kernels/accumulator/accumulator_resource.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,27 +35,63 @@ absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& f
 }
 
 // Mentions local_step, which users forget most often: without it, every gradient after the first
-// take is stale.
+// take is stale. If all gradients are stale although they have a local step, the accumulator is
+// probably ahead of a step that was restored from a checkpoint.
 std::string AboutLastDrop(const StallReport& report) {
   if (report.num_dropped == 0) return "";
-  std::string text =
-      ", the last of them with local step " + std::to_string(report.last_dropped_step);
+  std::string text = absl::StrCat(", the last of them with local step ", report.last_dropped_step);
   if (report.last_dropped_step == 0) {
     text +=
         ", the default of apply_grad: pass local_step=accumulator.global_step(), or the step at "
         "which the gradient was computed";
+  } else if (report.refuses_all_since) {
+    text +=
+        ", and no gradient was added since then: was global_step restored? Call set_global_step "
+        "or reset";
   }
   return text;
 }
 
-// Returns a function that logs a warning about a take that waits too long.
+// Mentions the gradients of contributors that were refused, which num_dropped() does not count.
+std::string AboutRefusals(const StallReport& report) {
+  std::string text;
+  if (const Refusals& refused = report.duplicates; refused.count > 0) {
+    absl::StrAppend(&text, "; ", refused.count,
+                    " gradients were refused as duplicates, the last of them of contributor ",
+                    refused.last_contributor);
+  }
+  if (const Refusals& refused = report.ahead; refused.count > 0) {
+    absl::StrAppend(&text, "; ", refused.count,
+                    " gradients were refused because they were ahead of the global step, the last "
+                    "of them of contributor ",
+                    refused.last_contributor, " with local step ", refused.last_local_step);
+  }
+  const bool has_come = report.has_ever_added || report.num_dropped > 0 || !text.empty();
+  if (!has_come) text += "; no gradient has ever come to this accumulator";
+  return text;
+}
+
+// Returns a function that logs a warning about an accumulator whose next step does not come.
 std::function<void(const StallReport&)> StallLogger(const std::string& name) {
   return [name](const StallReport& report) {
-    LOG(WARNING) << "A take of accumulator '" << name << "' waits for long: it has "
-                 << report.num_accumulated << " of " << report.num_required
+    const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(report.waited) / 100;
+    const std::string seconds =
+        absl::StrCat(static_cast<double>(tenths / std::chrono::milliseconds(1)) / 10);
+    const std::string what =
+        report.is_try
+            ? absl::StrCat("Takes of accumulator '", name, "' find too few gradients, and for ",
+                           seconds, " s all gradients that came were refused: it has ")
+            : absl::StrCat("A take of accumulator '", name, "' waits for long (", seconds,
+                           " s): it has ");
+    LOG(WARNING) << what << report.num_accumulated << " of " << report.num_required
                  << " gradients at global step " << report.global_step << ", and "
                  << report.num_dropped << " stale gradients were dropped so far"
-                 << AboutLastDrop(report) << ".";
+                 << AboutLastDrop(report) << AboutRefusals(report)
+                 << (report.num_takes_behind == 0   ? ""
+                     : report.num_takes_behind == 1 ? "; 1 more take waits behind it"
+                                                    : absl::StrCat("; ", report.num_takes_behind,
+                                                                   " more takes wait behind it"))
+                 << ".";
   };
 }
 

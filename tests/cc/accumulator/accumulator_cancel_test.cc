@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
@@ -150,17 +152,30 @@ TEST_F(CancelTest, ACompletionIsFreedOnceItHasRun) {
 
 class StallTest : public CancelTest {
  protected:
-  static Accumulator::Options Options(std::chrono::milliseconds timeout,
-                                      std::vector<StallReport>* reports, std::mutex* mutex,
-                                      std::condition_variable* changed) {
+  static constexpr std::chrono::milliseconds kTimeout{20};
+
+  std::shared_ptr<Accumulator> Make(std::chrono::milliseconds timeout) {
     auto options = TestedOptions();
     options.stall_timeout = timeout;
-    options.on_stall = [=](const StallReport& report) {
-      std::lock_guard<std::mutex> lock(*mutex);
-      reports->push_back(report);
-      changed->notify_all();
+    options.on_stall = [this](const StallReport& report) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      reports_.push_back(report);
+      changed_.notify_all();
     };
-    return options;
+    return std::make_shared<Accumulator>(std::move(options));
+  }
+  void Apply(Accumulator& accumulator, int64_t local_step) {
+    ASSERT_TRUE(accumulator.Apply(local_step, Owned(1), workspace_).ok());
+  }
+  size_t NumReports() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return reports_.size();
+  }
+  // Waits until there are `number` reports, and returns the last one of them.
+  StallReport AwaitReport(size_t number) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return reports_.size() >= number; });
+    return reports_[number - 1];
   }
 
   std::vector<StallReport> reports_;
@@ -168,34 +183,117 @@ class StallTest : public CancelTest {
   std::condition_variable changed_;
 };
 
-TEST_F(StallTest, ATakeThatWaitsForLongIsReportedOnceAndStillServed) {
-  auto accumulator = std::make_shared<Accumulator>(
-      Options(std::chrono::milliseconds(20), &reports_, &mutex_, &changed_));
+TEST_F(StallTest, AStallIsReportedOnceForAllTakesThatWaitAndTheyAreStillServed) {
+  const auto accumulator = Make(kTimeout);
   accumulator->SetGlobalStep(3);
-  for (int64_t local_step : {2, 3}) {
-    ASSERT_TRUE(accumulator->Apply(local_step, Owned(1), workspace_).ok());
-  }
-  FakeTake first(2), second(1);
+  Apply(*accumulator, 2);
+  Apply(*accumulator, 3);
+  FakeTake first(3), second(1);
   accumulator->Request(first.ptr(), accumulator, workspace_);
   accumulator->Request(second.ptr(), accumulator, workspace_);
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return reports_.size() >= 2; });
-  lock.unlock();
-  ASSERT_TRUE(accumulator->Apply(3, Owned(1), workspace_).ok());
-  ASSERT_TRUE(accumulator->Apply(4, Owned(1), workspace_).ok());
-  ExpectServed(first, 2);
+  const StallReport report = AwaitReport(1);
+  Apply(*accumulator, 3);
+  Apply(*accumulator, 3);
+  Apply(*accumulator, 4);
+  ExpectServed(first, 3);
   ExpectServed(second, 1);
-  ASSERT_EQ(reports_.size(), 2u);
-  EXPECT_EQ(reports_[0].num_accumulated, 1);
-  EXPECT_EQ(reports_[0].num_required, 2);
-  EXPECT_EQ(reports_[0].global_step, 3);
-  EXPECT_EQ(reports_[0].num_dropped, 1);
-  EXPECT_EQ(reports_[0].last_dropped_step, 2);
-  EXPECT_EQ(reports_[1].num_required, 1);
+  EXPECT_GE(report.waited, kTimeout);
+  EXPECT_FALSE(report.is_try);
+  EXPECT_EQ(report.num_accumulated, 1);
+  EXPECT_EQ(report.num_required, 3) << "the second take has enough, and waits for the first";
+  EXPECT_EQ(report.num_takes_behind, 1);
+  EXPECT_EQ(report.global_step, 3);
+  EXPECT_EQ(report.num_dropped, 1);
+  EXPECT_EQ(report.last_dropped_step, 2);
+  EXPECT_TRUE(report.has_ever_added);
+  EXPECT_FALSE(report.refuses_all_since);
+}
+
+TEST_F(StallTest, AStallIsReportedAgainWheneverItHasLastedTwiceAsLong) {
+  const auto accumulator = Make(kTimeout);
+  FakeTake take(1);
+  accumulator->Request(take.ptr(), accumulator, workspace_);
+  for (size_t i = 1; i < 4; ++i) {
+    const auto before = AwaitReport(i).waited;
+    EXPECT_GE(AwaitReport(i + 1).waited, 2 * before);
+  }
+  EXPECT_FALSE(AwaitReport(1).has_ever_added);
+  Apply(*accumulator, 0);
+  ExpectServed(take, 1);
+}
+
+TEST_F(StallTest, TheNextTakeIsReportedAfterTheTimeoutHoweverLongThePreviousOneHasWaited) {
+  const auto accumulator = Make(kTimeout);
+  FakeTake first(1), second(1);
+  accumulator->Request(first.ptr(), accumulator, workspace_);
+  accumulator->Request(second.ptr(), accumulator, workspace_);
+  const auto waited = AwaitReport(3).waited;  // At least four timeouts.
+  Apply(*accumulator, 0);
+  const StallReport report = AwaitReport(4);
+  EXPECT_EQ(report.num_takes_behind, 0);
+  EXPECT_LT(report.waited, waited);
+  accumulator->Cancel(second.ptr(), workspace_);
+}
+
+TEST_F(StallTest, TakesThatAreCancelledAndTriedAgainAreReported) {
+  const auto accumulator = Make(4 * kTimeout);
+  while (NumReports() < 2) {
+    FakeTake take(2);
+    accumulator->Request(take.ptr(), accumulator, workspace_);
+    std::this_thread::sleep_for(kTimeout);
+    accumulator->Cancel(take.ptr(), workspace_);
+  }
+  EXPECT_GE(AwaitReport(2).waited, 2 * AwaitReport(1).waited);
+}
+
+TEST_F(StallTest, TakesThatDoNotWaitAreReportedWhenAllGradientsAreRefused) {
+  const auto accumulator = Make(kTimeout);
+  accumulator->SetGlobalStep(3);
+  const auto try_take = [&] { return accumulator->TryServe(FakeTake(2).ptr(), workspace_); };
+  std::this_thread::sleep_for(2 * kTimeout);
+  EXPECT_FALSE(try_take());
+  EXPECT_EQ(NumReports(), 0u) << "no gradient was refused";
+  while (NumReports() == 0) {
+    EXPECT_FALSE(accumulator->Apply(2, Owned(1), workspace_).is_added());
+    EXPECT_FALSE(try_take());
+  }
+  StallReport report = AwaitReport(1);
+  EXPECT_TRUE(report.is_try && report.refuses_all_since);
+  EXPECT_GE(report.waited, kTimeout);
+  EXPECT_EQ(report.num_required, 2);
+  EXPECT_GE(report.num_dropped, 1);
+  // A gradient that is added begins the time anew.
+  Apply(*accumulator, 3);
+  std::this_thread::sleep_for(2 * kTimeout);
+  EXPECT_FALSE(try_take());
+  EXPECT_EQ(NumReports(), 1u);
+}
+
+TEST_F(StallTest, RefusedGradientsOfContributorsAreCounted) {
+  const auto accumulator = Make(kTimeout);
+  const auto apply = [&](int64_t local_step, int64_t contributor) {
+    return accumulator->Apply(local_step, Owned(1), workspace_, contributor).outcome();
+  };
+  EXPECT_EQ(apply(0, 5), ApplyOutcome::kAdded);
+  EXPECT_EQ(apply(0, 5), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(apply(7, 6), ApplyOutcome::kAhead);
+  EXPECT_EQ(apply(8, 5), ApplyOutcome::kAhead);
+  FakeTake take(2);
+  accumulator->Request(take.ptr(), accumulator, workspace_);
+  const StallReport report = AwaitReport(1);
+  EXPECT_EQ(report.duplicates.count, 1);
+  EXPECT_EQ(report.duplicates.last_contributor, 5);
+  EXPECT_EQ(report.ahead.count, 2);
+  EXPECT_EQ(report.ahead.last_contributor, 5);
+  EXPECT_EQ(report.ahead.last_local_step, 8);
+  EXPECT_EQ(report.num_dropped, 0);
+  EXPECT_TRUE(report.refuses_all_since);
+  accumulator->Cancel(take.ptr(), workspace_);
 }
 
 TEST_F(StallTest, WhatIsKeptAliveForAWaitingTakeIsFreedWhenItEnds) {
-  Accumulator accumulator(Options(std::chrono::hours(1), &reports_, &mutex_, &changed_));
+  const auto accumulator_of_test = Make(std::chrono::hours(1));
+  Accumulator& accumulator = *accumulator_of_test;
   auto kept = std::make_shared<int>();
   FakeTake served(1), cancelled(1), failed(0);
   for (const FakeTake* take : {&served, &cancelled, &failed}) {

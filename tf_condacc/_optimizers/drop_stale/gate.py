@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_condacc._ops.host import is_reference
+from tf_condacc._ops.host import is_reference, scalar
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import colocated_with
 from tf_condacc._typing import TensorLike
@@ -97,6 +97,8 @@ class StalenessGate:
         Returns:
             The operation; None in eager mode.
         """
+        if isinstance(applied, bool):
+            applied = scalar(applied, tf.bool)
         with colocated_with(self._step):
             return ops.condacc_staleness_gate_end(reservation, applied, name="StalenessGateEnd")
 

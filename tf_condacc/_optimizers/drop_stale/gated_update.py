@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._ops.host import on_host
+from tf_condacc._ops.host import on_host, scalar
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
 
@@ -34,7 +34,7 @@ def update_unless_late(
     """
     if tf.executing_eagerly():
         was_applied = _update_now(gate, local_step, limit, update)
-        return tf.constant(0.0 if was_applied else 1.0)
+        return scalar(0.0 if was_applied else 1.0, tf.float32)
 
     with tf.control_dependencies(after):
         decision = gate.decide(local_step, limit)

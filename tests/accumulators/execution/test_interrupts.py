@@ -1,0 +1,210 @@
+"""Tests of eager takes that are interrupted: by Ctrl-C, or by exceptions of signal handlers."""
+
+from __future__ import annotations
+
+import dis
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import tf_condacc
+from tests.processes.isolated import isolated
+from tests.support.accumulator_support import wait_until
+from tf_condacc import _tensorflow
+from tf_condacc._accumulators import eager
+
+pytestmark = isolated()
+NEVER_STALE = 2**60
+FUNCTIONS = {
+    function.__code__
+    for function in (
+        eager.execute,
+        eager.execute_interruptibly,
+        eager._handed_over,
+        eager._raise_held_back,
+        _tensorflow.cancellable,
+        _tensorflow.execute_into,
+    )
+}
+
+
+class Interrupt(Exception):
+    """Raised by the handler of a signal."""
+
+
+class Takes:
+    """An accumulator whose gradients are counted: those that came, and those that were taken."""
+
+    def __init__(self, kind: str) -> None:
+        self.is_dense = kind == "dense"
+        if self.is_dense:
+            self.accumulator: Any = tf_condacc.ConditionalAccumulator(
+                tf.float32, [1], reduction_type="SUM"
+            )
+        else:
+            self.accumulator = tf_condacc.SparseConditionalAccumulator(
+                tf.float32, [None, 1], reduction_type="SUM"
+            )
+        self.num_applied = self.num_taken = 0
+        self._rows, self._values = tf.constant([3]), tf.ones([1, 1])
+        self._gradient = tf.ones([1])
+
+    def apply(self) -> None:
+        self.num_applied += 1
+        if self.is_dense:
+            self.accumulator.apply_grad(self._gradient, NEVER_STALE)
+        else:
+            self.accumulator.apply_grad(self._rows, self._values, local_step=NEVER_STALE)
+
+    def apply_later(self, seconds: float) -> threading.Thread:
+        thread = threading.Thread(target=lambda: (time.sleep(seconds), self.apply()))
+        thread.start()
+        return thread
+
+    def count(self, gradient: Any) -> None:
+        """Counts what a take has returned."""
+        values = gradient if self.is_dense else gradient.values
+        self.num_taken += int(tf.reduce_sum(values))
+
+    def check(self, where: str = "") -> None:
+        """Checks that no take is left behind, and that every gradient was taken exactly once."""
+        self.apply()
+        taken, gradient = self.accumulator.try_take_grad(1)
+        assert taken, f"an interrupted take has taken a gradient for nobody: {where}"
+        self.count(gradient)
+        assert self.num_taken == self.num_applied, where
+
+
+@pytest.fixture
+def alarms() -> Iterator[None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, handle)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("num_alarms", [60, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_take_that_an_alarm_interrupts_loses_nothing(alarms, kind, num_alarms):
+    takes, draw = Takes(kind), random.Random(7)
+    for number in range(num_alarms):
+        what = ("ready", "waiting", "served")[number % 3]
+        threads = []
+        if what == "ready":
+            takes.apply()
+        elif what == "served":
+            threads.append(takes.apply_later(draw.uniform(0, 0.004)))
+        longest = 0.0005 if what == "ready" else 0.006
+        gradients = []
+        with pytest.raises(Interrupt):
+            signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, longest))
+            gradients.append(takes.accumulator.take_grad(1))
+            wait_until(lambda: False, "the alarm")
+        for thread in threads:
+            thread.join()
+        for gradient in gradients:
+            takes.count(gradient)
+        takes.check()
+
+
+class InterruptAt:
+    """Raises an exception when the main thread comes to a place of `FUNCTIONS` for some time.
+
+    Python handles signals when a function begins, at the end of calls and before jumps back. A
+    trace comes one instruction later than a signal in a call, so it is left out where the code does
+    nothing but return the result of the call.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.place = ""  # Where the exception was raised.
+        self._places: dict[CodeType, set[int]] = {}
+
+    def __enter__(self) -> InterruptAt:
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code not in FUNCTIONS:
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "call":
+            self._pass(frame)
+        elif event == "opcode" and frame.f_lasti in self._places_of(frame.f_code):
+            self._pass(frame)
+        return self._trace
+
+    def _places_of(self, code: CodeType) -> set[int]:
+        if code not in self._places:
+            instructions = list(dis.get_instructions(code))
+            after = {
+                second.offset
+                for first, second in zip(instructions, instructions[1:], strict=False)
+                if first.opname.startswith("CALL") and second.opname != "RETURN_VALUE"
+            }
+            back = {each.offset for each in instructions if each.opname.startswith("JUMP_BACK")}
+            self._places[code] = after | back
+        return self._places[code]
+
+    def _pass(self, frame: FrameType) -> None:
+        self.index -= 1
+        if self.index < 0:
+            self.place = f"{frame.f_code.co_name}, line {frame.f_lineno}, {frame.f_lasti}"
+            sys.settrace(None)
+            raise Interrupt
+
+
+@pytest.mark.parametrize("what", ["ready", "served", "try"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_take_that_is_interrupted_at_any_place_loses_nothing(kind, what):
+    takes, num_places, is_interrupted = Takes(kind), 0, True
+    while is_interrupted:
+        threads = [takes.apply_later(0.002)] if what == "served" else []
+        if not threads:
+            takes.apply()
+        gradients: list[Any] = []
+        interrupt = InterruptAt(num_places)
+        try:
+            with interrupt:
+                if what == "try":
+                    gradients.append(takes.accumulator.try_take_grad(1))
+                else:
+                    gradients.append(takes.accumulator.take_grad(1))
+            is_interrupted = interrupt.index < 0
+            if is_interrupted:
+                wait_until(lambda: False, "the interrupt that was held back")
+        except Interrupt:
+            num_places += 1
+        for thread in threads:
+            thread.join()
+        for gradient in gradients:
+            if what == "try":
+                assert gradient.taken
+                gradient = gradient.value
+            takes.count(gradient)
+        takes.check(interrupt.place)
+    assert num_places >= (8 if what == "served" else 5)
+
+
+def test_an_interrupt_that_was_held_back_is_raised_by_the_next_take():
+    takes = Takes("dense")
+    takes.apply()
+    eager._held_back[threading.get_ident()] = Interrupt()
+    with pytest.raises(Interrupt):
+        takes.accumulator.take_grad(1)
+    takes.check()
