@@ -36,9 +36,12 @@ _VARIABLES = f"{_PYTHON}.ops.variable_v1"
 
 
 def _places_in(place: str, *names: str) -> dict[str, str]:
-    """Maps each name to the attribute of that name of one module or object."""
+    """Maps each name to the attribute of that name of one module or object.
+
+    A string of `names` may have several names, with spaces between them.
+    """
     separator = "." if ":" in place else ":"
-    return {name: f"{place}{separator}{name}" for name in names}
+    return {name: f"{place}{separator}{name}" for name in " ".join(names).split()}
 
 
 _BALANCING = _places_in("tf_condacc.cluster", "GreedyLoadBalancingStrategy", "byte_size_load_fn")
@@ -254,36 +257,22 @@ CONTRIB: dict[str, dict[str, str]] = {
     "framework.python.ops.variables": _STEP,
     "keras": _places_in(
         f"{_V1}:keras",
-        *"activations applications backend callbacks constraints datasets initializers".split(),
-        *"layers losses metrics models optimizers preprocessing regularizers utils".split(),
+        "activations applications backend callbacks constraints datasets initializers layers "
+        "losses metrics models optimizers preprocessing regularizers utils",
     ),
     "layers": _places_in(f"{_V1}:nn", "safe_embedding_lookup_sparse")
     | _places_in("tf_slim.layers", "recompute_grad"),
     "layers.python.layers": {"sparse_ops": f"{_PYTHON}.ops.sparse_ops"},
     "lookup": _places_in(
         _LOOKUP_OPS,
-        "FastHashSpec",
-        "HasherSpec",
-        "IdTableWithHashBuckets",
-        "KeyValueTensorInitializer",
-        "LookupInterface",
-        "StrongHashSpec",
-        "TextFileIdTableInitializer",
-        "TextFileIndex",
-        "TextFileInitializer",
-        "TextFileStringTableInitializer",
-        "index_table_from_file",
-        "index_to_string_table_from_file",
+        "FastHashSpec HasherSpec IdTableWithHashBuckets KeyValueTensorInitializer LookupInterface "
+        "StrongHashSpec TextFileIdTableInitializer TextFileIndex TextFileInitializer "
+        "TextFileStringTableInitializer index_table_from_file index_to_string_table_from_file",
     )
     | _places_in(
         _FUNCTIONS,
-        "HashTable",
-        "index_table_from_tensor",
-        "index_to_string",
-        "index_to_string_table_from_tensor",
-        "string_to_index",
-        "string_to_index_table_from_file",
-        "string_to_index_table_from_tensor",
+        "HashTable index_table_from_tensor index_to_string index_to_string_table_from_tensor "
+        "string_to_index string_to_index_table_from_file string_to_index_table_from_tensor",
     )
     | {
         "MutableDenseHashTable": f"{_V1}:lookup.experimental.DenseHashTable",
@@ -309,22 +298,14 @@ CONTRIB: dict[str, dict[str, str]] = {
     ),
     "tfprof.model_analyzer": _places_in(
         _FUNCTIONS,
-        "ALL_ADVICE",
-        "FLOAT_OPS_OPTIONS",
-        "PRINT_ALL_TIMING_MEMORY",
-        "TRAINABLE_VARS_PARAMS_STAT_OPTIONS",
-        "advise",
-        "print_model_analysis",
+        "ALL_ADVICE FLOAT_OPS_OPTIONS PRINT_ALL_TIMING_MEMORY TRAINABLE_VARS_PARAMS_STAT_OPTIONS "
+        "advise print_model_analysis",
     )
     | _places_in(f"{_PYTHON}.profiler.model_analyzer", "Profiler"),
     "tfprof.tfprof_logger": _places_in(f"{_PYTHON}.profiler.tfprof_logger", "write_op_log"),
     "tpu": _places_in(
         f"{_V1}:estimator.tpu",  # Of tensorflow-estimator.
-        "InputPipelineConfig",
-        "RunConfig",
-        "TPUConfig",
-        "TPUEstimator",
-        "TPUEstimatorSpec",
+        "InputPipelineConfig RunConfig TPUConfig TPUEstimator TPUEstimatorSpec",
     )
     | _places_in(f"{_PYTHON}.tpu.training_loop", "repeat", "while_loop"),
     "tpu.python.tpu": {"tpu_function": f"{_PYTHON}.tpu.tpu_function"},
@@ -372,29 +353,18 @@ CONTRIB_SOURCES: dict[str, tuple[str, ...]] = {
 
 # Private modules of ``tf.contrib`` whose names are those of public ones.
 CONTRIB_SAME = {
-    f"{place}.{name}": public
-    for place, public, names in (
-        ("cluster_resolver.python", "cluster_resolver", "training"),
-        (
-            "cluster_resolver.python.training",
-            "cluster_resolver",
-            "cluster_resolver tpu_cluster_resolver",
-        ),
-        (
-            "data.python.ops",
-            "data",
-            "batching enumerate_ops error_ops grouping interleave_ops iterator_ops parsing_ops "
-            "prefetching_ops random_ops readers resampling scan_ops shuffle_ops unique writers",
-        ),
-        ("keras.api", "keras", "keras"),
-        ("lookup", "lookup", "lookup_ops"),
-        ("nn.python.ops", "nn", "cross_entropy"),
-        (
-            "tpu.python.tpu",
-            "tpu",
-            "bfloat16 tpu tpu_config tpu_estimator tpu_optimizer training_loop",
-        ),
-    )
+    f"{place}.{name}": place.partition(".")[0]
+    for place, names in {
+        "cluster_resolver.python": "training",
+        "cluster_resolver.python.training": "cluster_resolver tpu_cluster_resolver",
+        "data.python.ops": "batching enumerate_ops error_ops grouping interleave_ops iterator_ops "
+        "parsing_ops prefetching_ops random_ops readers resampling scan_ops shuffle_ops unique "
+        "writers",
+        "keras.api": "keras",
+        "lookup": "lookup_ops",
+        "nn.python.ops": "cross_entropy",
+        "tpu.python.tpu": "bfloat16 tpu tpu_config tpu_estimator tpu_optimizer training_loop",
+    }.items()
     for name in names.split()
 }
 
@@ -467,13 +437,23 @@ MOVED_MODULES = {
 }
 
 
-# Names of NumPy 1 that NumPy 2 lacks and that `condacc run` gives back.
-NUMPY_REMOVED = (
-    "Inf Infinity NAN NINF NZERO NaN PINF PZERO alen alltrue asfarray asscalar bool8 bytes0 cast "
-    "cfloat clongfloat complex complex_ cumproduct float float_ in1d infty int int0 longcomplex "
-    "longfloat mat math msort obj2sctype object object0 product rank round_ sctypes singlecomplex "
-    "sometrue str str0 string_ trapz typeDict uint0 unicode unicode_ void0"
-).split()
+# Names of NumPy 1 that NumPy 2 lacks and that `condacc run` gives back, by those of NumPy or Python
+# that mean the same.
+NUMPY_RENAMED = dict(
+    each.split("=")
+    for each in (
+        "Inf=inf Infinity=inf NAN=nan NaN=nan PINF=inf alltrue=all bool8=bool_ bytes0=bytes_ "
+        "cfloat=complex128 clongfloat=clongdouble complex=builtins.complex complex_=complex128 "
+        "cumproduct=cumprod float=builtins.float float_=float64 infty=inf int=builtins.int "
+        "int0=intp longcomplex=clongdouble longfloat=longdouble mat=asmatrix "
+        "object=builtins.object object0=object_ product=prod rank=ndim round_=round "
+        "singlecomplex=complex64 sometrue=any str=builtins.str str0=str_ string_=bytes_ "
+        "trapz=trapezoid typeDict=sctypeDict uint0=uintp unicode=builtins.str unicode_=str_ "
+        "void0=void"
+    ).split()
+)
+_NOT_RENAMED = "NINF NZERO PZERO alen asfarray asscalar cast in1d math msort obj2sctype sctypes"
+NUMPY_REMOVED = (*NUMPY_RENAMED, *_NOT_RENAMED.split())
 
 
 def places() -> Iterator[tuple[str, str]]:

@@ -11,13 +11,7 @@ from tensorflow.tools.compatibility import all_renames_v2
 
 from condacc.advice import GENERAL, USE_KERAS2, advice
 from condacc.extras import INSTALL_ESTIMATOR
-from condacc.originals import (
-    CONTRIB,
-    CONTRIB_SAME,
-    CONTRIB_SOURCES,
-    PACKAGES,
-    resolve,
-)
+from condacc.originals import CONTRIB, CONTRIB_SAME, CONTRIB_SOURCES, PACKAGES, resolve
 from tf_condacc.compat._errors import MissingNameError
 
 _ROOT = "tensorflow.contrib"

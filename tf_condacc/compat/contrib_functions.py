@@ -5,6 +5,8 @@ Names, arguments and results are those of TensorFlow 1.15.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -19,24 +21,63 @@ TRAINABLE_VARS_PARAMS_STAT_OPTIONS = (
 )
 
 
-def load_checkpoint(filepattern: str) -> Any:
-    """Calls ``tf.train.load_checkpoint``."""
-    return v1.train.load_checkpoint(filepattern)
+def _like(target: Callable[..., Any], arguments: str) -> Callable[..., Any]:
+    """Returns a function that calls `target` with the arguments of TensorFlow 1.15.
+
+    Args:
+        target: The function of today.
+        arguments: The arguments in their order. In ``old=new``, `new` is the name of today.
+    """
+    names = {old: new or old for old, _, new in (each.partition("=") for each in arguments.split())}
+    parameters = inspect.signature(target).parameters
+    signature = inspect.Signature([parameters[new].replace(name=old) for old, new in names.items()])
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        return target(**{names[old]: value for old, value in given.items()})
+
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
 
 
-def load_variable(checkpoint_dir: str, name: str) -> Any:
-    """Calls ``tf.train.load_variable``."""
-    return v1.train.load_variable(checkpoint_dir, name)
+load_checkpoint = _like(v1.train.load_checkpoint, "filepattern=ckpt_dir_or_file")
+load_variable = _like(v1.train.load_variable, "checkpoint_dir=ckpt_dir_or_file name")
+list_variables = _like(v1.train.list_variables, "checkpoint_dir=ckpt_dir_or_file")
+init_from_checkpoint = _like(
+    v1.train.init_from_checkpoint, "checkpoint_dir=ckpt_dir_or_file assignment_map"
+)
 
+# The arguments of losses had another order.
+deprecated_flipped_softmax_cross_entropy_with_logits = _like(
+    v1.nn.softmax_cross_entropy_with_logits, "logits labels dim name"
+)
+deprecated_flipped_sparse_softmax_cross_entropy_with_logits = _like(
+    v1.nn.sparse_softmax_cross_entropy_with_logits, "logits labels name"
+)
+deprecated_flipped_sigmoid_cross_entropy_with_logits = _like(
+    v1.nn.sigmoid_cross_entropy_with_logits, "logits targets=labels name"
+)
 
-def list_variables(checkpoint_dir: str) -> list[tuple[str, list[int]]]:
-    """Calls ``tf.train.list_variables``."""
-    return v1.train.list_variables(checkpoint_dir)
+index_table_from_tensor = _like(
+    lookup_ops.index_table_from_tensor,
+    "mapping=vocabulary_list num_oov_buckets default_value hasher_spec dtype name",
+)
+string_to_index_table_from_tensor = _like(
+    lookup_ops.index_table_from_tensor,
+    "mapping=vocabulary_list num_oov_buckets default_value hasher_spec name",
+)
+string_to_index_table_from_file = _like(
+    lookup_ops.index_table_from_file,
+    "vocabulary_file num_oov_buckets vocab_size default_value hasher_spec name",
+)
+index_to_string_table_from_tensor = _like(
+    lookup_ops.index_to_string_table_from_tensor, "mapping=vocabulary_list default_value name"
+)
 
-
-def init_from_checkpoint(checkpoint_dir: str, assignment_map: Any) -> None:
-    """Calls ``tf.train.init_from_checkpoint`` of version 1."""
-    v1.train.init_from_checkpoint(checkpoint_dir, assignment_map)
+print_model_analysis = _like(
+    v1.profiler.profile, "graph run_meta op_log tfprof_cmd=cmd tfprof_options=options"
+)
+advise = _like(v1.profiler.advise, "graph run_meta tfprof_options=options")
 
 
 def zero_initializer(ref: Any, use_locking: bool = True, name: str = "zero_initializer") -> Any:
@@ -48,25 +89,18 @@ def zero_initializer(ref: Any, use_locking: bool = True, name: str = "zero_initi
     return v1.assign(ref, zeros, use_locking=use_locking, name=name)
 
 
-def deprecated_flipped_softmax_cross_entropy_with_logits(
-    logits: Any, labels: Any, dim: int = -1, name: str | None = None
+def string_to_index(
+    tensor: Any, mapping: Any, default_value: int = -1, name: str | None = None
 ) -> tf.Tensor:
-    """Calls ``tf.nn.softmax_cross_entropy_with_logits`` of version 1, with logits first."""
-    return v1.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=dim, name=name)
+    """Looks words up in a table from `index_table_from_tensor`."""
+    return index_table_from_tensor(mapping, default_value=default_value, name=name).lookup(tensor)
 
 
-def deprecated_flipped_sparse_softmax_cross_entropy_with_logits(
-    logits: Any, labels: Any, name: str | None = None
+def index_to_string(
+    tensor: Any, mapping: Any, default_value: str = "UNK", name: str | None = None
 ) -> tf.Tensor:
-    """Calls ``tf.nn.sparse_softmax_cross_entropy_with_logits``, with logits first."""
-    return v1.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
-
-
-def deprecated_flipped_sigmoid_cross_entropy_with_logits(
-    logits: Any, targets: Any, name: str | None = None
-) -> tf.Tensor:
-    """Calls ``tf.nn.sigmoid_cross_entropy_with_logits``, with logits first."""
-    return v1.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name=name)
+    """Looks ids up in a table from `index_to_string_table_from_tensor`."""
+    return index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)
 
 
 class HashTable(lookup_ops.HashTable):
@@ -87,90 +121,3 @@ class HashTable(lookup_ops.HashTable):
         if self._given_name:
             self._shared_name = self._given_name
         return super()._create_resource()
-
-
-def index_table_from_tensor(
-    mapping: Any,
-    num_oov_buckets: int = 0,
-    default_value: int = -1,
-    hasher_spec: Any = lookup_ops.FastHashSpec,
-    dtype: Any = tf.string,
-    name: str | None = None,
-) -> Any:
-    """Returns the table from words to ids that ``lookup_ops.index_table_from_tensor`` makes.
-
-    Args:
-        mapping: The words, [size]. Today it is called ``vocabulary_list``.
-        num_oov_buckets: How many ids there are for other words.
-        default_value: The id of other words, if there are no ids for them.
-        hasher_spec: The hash function that chooses the id of another word.
-        dtype: Data type of the words.
-        name: Name of the operation.
-    """
-    return lookup_ops.index_table_from_tensor(
-        mapping, num_oov_buckets, default_value, hasher_spec, dtype, name
-    )
-
-
-def string_to_index_table_from_tensor(
-    mapping: Any,
-    num_oov_buckets: int = 0,
-    default_value: int = -1,
-    hasher_spec: Any = lookup_ops.FastHashSpec,
-    name: str | None = None,
-) -> Any:
-    """Returns what `index_table_from_tensor` does, for strings."""
-    return index_table_from_tensor(
-        mapping, num_oov_buckets, default_value, hasher_spec, tf.string, name
-    )
-
-
-def string_to_index_table_from_file(
-    vocabulary_file: Any = None,
-    num_oov_buckets: int = 0,
-    vocab_size: int | None = None,
-    default_value: int = -1,
-    hasher_spec: Any = lookup_ops.FastHashSpec,
-    name: str | None = None,
-) -> Any:
-    """Returns what ``lookup_ops.index_table_from_file`` does, for strings."""
-    return lookup_ops.index_table_from_file(
-        vocabulary_file, num_oov_buckets, vocab_size, default_value, hasher_spec, name=name
-    )
-
-
-def string_to_index(
-    tensor: Any, mapping: Any, default_value: int = -1, name: str | None = None
-) -> tf.Tensor:
-    """Looks words up in a table from `index_table_from_tensor`."""
-    return index_table_from_tensor(mapping, default_value=default_value, name=name).lookup(tensor)
-
-
-def index_to_string_table_from_tensor(
-    mapping: Any, default_value: str = "UNK", name: str | None = None
-) -> Any:
-    """Returns the table from ids to words; ``vocabulary_list`` of today is `mapping`."""
-    return lookup_ops.index_to_string_table_from_tensor(mapping, default_value, name)
-
-
-def index_to_string(
-    tensor: Any, mapping: Any, default_value: str = "UNK", name: str | None = None
-) -> tf.Tensor:
-    """Looks ids up in a table from `index_to_string_table_from_tensor`."""
-    return index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)
-
-
-def print_model_analysis(
-    graph: tf.Graph,
-    run_meta: Any = None,
-    op_log: Any = None,
-    tfprof_cmd: str = "scope",
-    tfprof_options: Any = 0,
-) -> Any:
-    """Calls ``tf.profiler.profile``, whose last arguments are called ``cmd`` and ``options``."""
-    return v1.profiler.profile(graph, run_meta, op_log, tfprof_cmd, tfprof_options)
-
-
-def advise(graph: tf.Graph, run_meta: Any = None, tfprof_options: Any = 0) -> Any:
-    """Calls ``tf.profiler.advise``, whose last argument is called ``options``."""
-    return v1.profiler.advise(graph, run_meta, tfprof_options)

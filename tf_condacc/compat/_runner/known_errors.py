@@ -9,100 +9,69 @@ from collections.abc import Iterator
 import numpy as np
 
 _PYTHON3 = "programs must be Python 3: convert it, for example with 2to3"
-_LISTS = (
-    "map, zip, filter, range and the methods of dictionaries return no lists: write list(...) "
-    "around them"
-)
-_DIVISION = "the division of integers by / gives a float: write //, which 2to3 does not"
-_BYTES = (
-    "bytes are not str: open binary files with 'rb' or 'wb', and use encode() and decode(), which "
-    "2to3 does not"
-)
-_PICKLES = (
-    "bytes are not str: open binary files with 'rb', and read pickles of Python 2 with "
-    "pickle.load(file, encoding='latin1')"
-)
-_ORDER = "use functools.cmp_to_key for cmp, and key= to sort values of different types"
-_ITERATION = "iterate over a copy, as in list(dictionary), while keys are added or removed"
-_LIST = r"(map|zip|filter|range|(odict|dict)_(keys|values|items))"
-
-_SYNTAX, _NAME = (SyntaxError,), (NameError,)
-_ATTRIBUTE, _TYPE = (AttributeError, ImportError), (TypeError,)
-# Errors that are typical of Python 2: the types, the message, and what 2to3 leaves to do.
-_OF_PYTHON2: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
-    (
-        _SYNTAX,
+# Messages that are typical of Python 2, by what 2to3 leaves to do.
+_OF_PYTHON2 = {
+    "": (
         r"Missing parentheses in call to|multiple exception types must be parenthesized"
-        r"|leading zeros in decimal integer|parameters cannot be parenthesized",
-        "",
-    ),
-    (
-        _NAME,
-        r"name '(apply|basestring|buffer|coerce|execfile|file|intern|long|raw_input|reduce|reload"
-        r"|unichr|unicode|xrange|StandardError)' is not defined",
-        "",
-    ),
-    (_NAME, r"name 'cmp' is not defined", _ORDER),
-    (
-        _ATTRIBUTE,
-        r"has no attribute '(has_key|(iter|view)(items|keys|values)|next|func_\w+|im_(func|self))'"
+        r"|leading zeros in decimal integer|parameters cannot be parenthesized"
+        r"|name '(apply|basestring|buffer|coerce|execfile|file|intern|long|raw_input|reduce|reload"
+        r"|unichr|unicode|xrange|StandardError)' is not defined"
+        r"|has no attribute '(has_key|(iter|view)(items|keys|values)|next|func_\w+|im_(func|self))'"
         r"|'str' object has no attribute 'decode'|'bytes' object has no attribute '(encode|format)'"
         r"|[Mm]odule '(itertools|operator|os|string|sys|types|urllib)' has no attribute"
-        r"|cannot import name '\w+' from '(itertools|operator|os|string|sys|types|urllib)'",
-        "",
+        r"|cannot import name '\w+' from '(itertools|operator|os|string|sys|types|urllib)'"
+        r"|No module named '(BaseHTTPServer|ConfigParser|Cookie|HTMLParser|Queue|SimpleHTTPServer"
+        r"|SocketServer|StringIO|Tkinter|UserDict|__builtin__|anydbm|cPickle|cStringIO|commands"
+        r"|cookielib|copy_reg|exceptions|htmlentitydefs|httplib|md5|sets|sha|thread|tkMessageBox"
+        r"|urllib2|urlparse|xmlrpclib)'"
+        r"|for >>: 'builtin_function_or_method'|exceptions must derive from BaseExc"
     ),
-    (
-        _ATTRIBUTE,
-        r"No module named '(BaseHTTPServer|ConfigParser|Cookie|HTMLParser|Queue"
-        r"|SimpleHTTPServer|SocketServer|StringIO|Tkinter|UserDict|__builtin__|anydbm|cPickle"
-        r"|cStringIO|commands|cookielib|copy_reg|exceptions|htmlentitydefs|httplib|md5|sets|sha"
-        r"|thread|tkMessageBox|urllib2|urlparse|xmlrpclib)'",
-        "",
-    ),
-    (
-        (AttributeError, TypeError, ValueError),
-        rf"'{_LIST}' object|of type '{_LIST}'|for \S+: .*'{_LIST}'|not ['\"]{_LIST}['\"]"
-        rf"|<{_LIST} object at|<class '{_LIST}'>",
-        _LISTS,
-    ),
-    (
-        (TypeError, IndexError),
+    "map, zip, filter, range and the methods of dictionaries return no lists: write list(...) "
+    "around them": (
+        r"'{list}' object|of type '{list}'|for \S+: .*'{list}'|not ['\"]{list}['\"]"
+        r"|<{list} object at|<class '{list}'>"
+    ).replace("{list}", "(map|zip|filter|range|(odict|dict)_(keys|values|items))"),
+    "the division of integers by / gives a float: write //, which 2to3 does not": (
         r"'float' object cannot be interpreted as an integer|indices must be integers .*not float"
-        r"|slice indices must be integers"
+        r"|slice indices must be integers|only integers, slices .* are valid indices"
         r"|can't multiply sequence by non-int of type 'float'|Dimension value must be integer"
-        r"|only integers, slices .* are valid indices"
         r"|Expected int\d+, .*got .* of type 'float'"
-        r"|has DataType float\d+ not in list of allowed values: int32, int64",
-        _DIVISION,
+        r"|has DataType float\d+ not in list of allowed values: int32, int64"
     ),
-    (
-        _TYPE,
+    "bytes are not str: open binary files with 'rb' or 'wb', and use encode() and decode(), which "
+    "2to3 does not": (
         r"a bytes-like object is required, not 'str'|can't concat str to bytes"
         r"|can only concatenate str \(not \"bytes\"\)|must be str, not bytes"
         r"|cannot use a (string|bytes) pattern on a|first arg must be (bytes|str) or a tuple of"
         r"|string argument expected, got 'bytes'|must be encoded before hashing"
-        r"|string argument without an encoding",
-        _BYTES,
+        r"|string argument without an encoding|iterator should return strings, not bytes"
     ),
-    ((Exception,), r"iterator should return strings, not bytes", _BYTES),
-    ((UnicodeDecodeError,), r"codec can't decode byte", _PICKLES),
-    (
-        _TYPE,
-        r"unexpected keyword argument 'cmp'|'cmp' is an invalid keyword"
+    "bytes are not str: open binary files with 'rb', and read pickles of Python 2 with "
+    "pickle.load(file, encoding='latin1')": r"codec can't decode byte",
+    "use functools.cmp_to_key for cmp, and key= to sort values of different types": (
+        r"name 'cmp' is not defined|unexpected keyword argument 'cmp'|'cmp' is an invalid keyword"
         r"|sort\(\) takes no positional arguments|sorted expected 1 argument"
-        r"|'[<>]=?' not supported between instances of '(NoneType|str|dict|\w+' and 'NoneType)'",
-        _ORDER,
+        r"|'[<>]=?' not supported between instances of '(NoneType|str|dict|\w+' and 'NoneType)'"
     ),
-    (_TYPE, r"for >>: 'builtin_function_or_method'|exceptions must derive from BaseExc", ""),
-    ((RuntimeError,), r"dictionary (changed size|keys changed) during iteration", _ITERATION),
-    ((RuntimeError,), r"generator raised StopIteration", "end a generator by return"),
-    ((ValueError,), r"invalid mode: '\w*U\w*'", "open text files with 'r', not with 'rU'"),
-)
+    "iterate over a copy, as in list(dictionary), while keys are added or removed": (
+        r"dictionary (changed size|keys changed) during iteration"
+    ),
+    "end a generator by return": r"generator raised StopIteration",
+    "open text files with 'r', not with 'rU'": r"invalid mode: '\w*U\w*'",
+}
 # Statements that only Python 2 has, and that Python 3 calls no more than an invalid syntax.
 _STATEMENTS = re.compile(
     r"^\s*raise\s+[\w.]+\s*,|`|<>|\b\d+[lL]\b|\b[uU][rR]['\"]"
     r"|lambda\s*\(|def\s+\w+\s*\((.*,)?\s*\("
 )
+# Messages about what Python 3 has lost since, by what to do.
+_OF_PYTHON3 = {
+    "write list(element)": r"has no attribute 'get(children|iterator)'",
+    "write x.tobytes()": r"'array\.array' object has no attribute 'tostring'",
+    "pip install setuptools": r"No module named 'distutils",
+    "use importlib": r"No module named 'imp'",
+    "leave encoding out": r"JSONDecoder.*unexpected keyword argument 'encoding'",
+}
 
 _OF_NUMPY2 = re.compile(
     r"`np\.\w+` was removed|module 'numpy[\w.]*' has no attribute|No module named 'numpy\."
@@ -123,63 +92,44 @@ _OF_SCIPY = re.compile(
     r"|cannot import name '(?P<imported>\w+)' from '(?P<source>scipy[\w.]*)'"
     r"|No module named '(?P<missing>scipy\.[\w.]+)'"
 )
-_PILLOW = "PIL.Image, of the package Pillow"
 _IN_SCIPY = {
-    "arpack": "scipy.sparse.linalg",
-    "ascent": "scipy.datasets.ascent",
-    "comb": "scipy.special.comb",
+    **{name: f"scipy.datasets.{name}" for name in ("ascent", "face")},
+    **{name: f"scipy.special.{name}" for name in ("comb", "factorial", "logsumexp")},
+    **dict.fromkeys(("arpack", "eigen"), "scipy.sparse.linalg"),
     "cumtrapz": "scipy.integrate.cumulative_trapezoid",
-    "eigen": "scipy.sparse.linalg",
-    "face": "scipy.datasets.face",
-    "factorial": "scipy.special.factorial",
     "fromimage": "np.array(image)",
     "imread": "imread of the package imageio",
-    "imresize": f"{_PILLOW}: np.array(Image.fromarray(x).resize((width, height)))",
-    "imrotate": _PILLOW,
+    "imresize": "PIL.Image of Pillow: np.array(Image.fromarray(x).resize((width, height)))",
+    "imrotate": "PIL.Image of Pillow",
     "imsave": "imwrite of the package imageio, with x scaled to uint8",
-    "logsumexp": "scipy.special.logsumexp",
     "pinv2": "scipy.linalg.pinv",
     "simps": "scipy.integrate.simpson",
-    "toimage": f"{_PILLOW}: Image.fromarray(x), with x scaled to uint8",
+    "toimage": "PIL.Image of Pillow: Image.fromarray(x), with x scaled to uint8",
     "trapz": "scipy.integrate.trapezoid",
 }
-
-_OF_PYTHON3 = (
-    (_ATTRIBUTE, r"has no attribute 'get(children|iterator)'", "write list(element)"),
-    (_ATTRIBUTE, r"'array\.array' object has no attribute 'tostring'", "write x.tobytes()"),
-    (_ATTRIBUTE, r"No module named 'distutils", "pip install setuptools"),
-    (_ATTRIBUTE, r"No module named 'imp'", "use importlib"),
-    (_TYPE, r"JSONDecoder.*unexpected keyword argument 'encoding'", "leave encoding out"),
-)
 
 
 def advice(error: BaseException) -> str | None:
     """Returns what to do about an error, or None if it is not one of these."""
     text = str(error)
-    if (found := _of_python2(error, text)) is not None:
+    found = _found(_OF_PYTHON2, text)
+    if found is None and isinstance(error, SyntaxError) and _STATEMENTS.search(error.text or ""):
+        found = ""
+    if found is not None:
         return f"{_PYTHON3}; {found}" if found else _PYTHON3
-    for kinds, pattern, what in _OF_PYTHON3:
-        if isinstance(error, kinds) and re.search(pattern, text):
-            return (
-                f"Python {sys.version_info.major}.{sys.version_info.minor} no longer has it: {what}"
-            )
-    if isinstance(error, AttributeError | ImportError) and (match := _OF_SCIPY.search(text)):
+    if (found := _found(_OF_PYTHON3, text)) is not None:
+        return f"Python {sys.version_info.major}.{sys.version_info.minor} no longer has it: {found}"
+    if match := _OF_SCIPY.search(text):
         return _of_scipy(match)
-    if isinstance(error, ValueError) and "inhomogeneous shape" in text:
+    if "inhomogeneous shape" in text:
         return "NumPy makes no array of rows of different lengths, unless you pass dtype=object"
     if has_numpy2() and (match := _OF_NUMPY2.search(text)):
         return "; or ".join(_of_numpy(match))
     return None
 
 
-def _of_python2(error: BaseException, text: str) -> str | None:
-    """Returns what 2to3 leaves to do; None if the error is not typical of Python 2."""
-    for kinds, pattern, what in _OF_PYTHON2:
-        if isinstance(error, kinds) and re.search(pattern, text):
-            return what
-    if isinstance(error, SyntaxError) and _STATEMENTS.search(error.text or ""):
-        return ""
-    return None
+def _found(table: dict[str, str], text: str) -> str | None:
+    return next((each for each, pattern in table.items() if re.search(pattern, text)), None)
 
 
 def has_numpy2() -> bool:

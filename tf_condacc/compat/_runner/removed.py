@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import builtins
 import collections
 import collections.abc
 import fractions
@@ -16,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from condacc.originals import NUMPY_RENAMED
+from tf_condacc.compat._runner.known_errors import has_numpy2
+
 
 class _Cast:
     """``np.cast``: functions that convert their argument to an array of a type, by the type."""
@@ -28,50 +32,18 @@ def _asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
     return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
 
 
-def _in1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, **options: Any
-) -> np.ndarray:
-    return np.isin(np.ravel(ar1), ar2, assume_unique, invert, **options)
-
-
 _NUMPY: dict[str, Any] = {
-    "Inf": np.inf,
-    "Infinity": np.inf,
-    "NAN": np.nan,
     "NINF": -np.inf,
     "NZERO": -0.0,
-    "NaN": np.nan,
-    "PINF": np.inf,
     "PZERO": 0.0,
     "alen": lambda a: len(np.array(a, ndmin=1)),
-    "alltrue": np.all,
     "asfarray": _asfarray,
     "asscalar": lambda array: np.asarray(array).item(),
-    "bool8": np.bool_,
-    "bytes0": np.bytes_,
     "cast": _Cast(),
-    "cfloat": np.complex128,
-    "clongfloat": np.clongdouble,
-    "complex": complex,
-    "complex_": np.complex128,
-    "cumproduct": np.cumprod,
-    "float": float,
-    "float_": np.float64,
-    "in1d": _in1d,
-    "infty": np.inf,
-    "int": int,
-    "int0": np.intp,
-    "longcomplex": np.clongdouble,
-    "longfloat": np.longdouble,
-    "mat": np.asmatrix,
+    "in1d": lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs),
     "math": math,
     "msort": lambda a: np.sort(a, axis=0),
     "obj2sctype": lambda rep: np.dtype(rep).type,
-    "object": object,
-    "object0": np.object_,
-    "product": np.prod,
-    "rank": np.ndim,
-    "round_": np.round,
     "sctypes": {
         "int": [np.int8, np.int16, np.int32, np.int64],
         "uint": [np.uint8, np.uint16, np.uint32, np.uint64],
@@ -79,18 +51,10 @@ _NUMPY: dict[str, Any] = {
         "complex": [np.complex64, np.complex128, np.clongdouble],
         "others": [bool, object, bytes, str, np.void],
     },
-    "singlecomplex": np.complex64,
-    "sometrue": np.any,
-    "str": str,
-    "str0": np.str_,
-    "string_": np.bytes_,
-    "trapz": getattr(np, "trapezoid", None),  # NumPy 1 has trapz itself.
-    "typeDict": np.sctypeDict,
-    "uint0": np.uintp,
-    "unicode": str,
-    "unicode_": np.str_,
-    "void0": np.void,
 }
+for _old, _new in NUMPY_RENAMED.items():
+    _place, _, _name = _new.rpartition(".")
+    _NUMPY[_old] = getattr(builtins if _place else np, _name, None)  # NumPy 1 has no trapezoid.
 _NEW_PLACE = getattr(np, "exceptions", None)  # NumPy 1.25 was the first to have it.
 _EXCEPTIONS = {name: getattr(_NEW_PLACE, name) for name in getattr(_NEW_PLACE, "__all__", ())}
 ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
@@ -136,20 +100,10 @@ def bring_back() -> None:
         for name, value in names.items():
             if name not in vars(owner):
                 setattr(owner, name, value)
-    if not hasattr(np.lib, "pad"):
+    if has_numpy2():
         np.lib.__getattr__ = _falling_back(np.lib.__getattr__)  # type: ignore[method-assign]
-    if not _works(lambda: np.reshape(0, newshape=(1,))):  # type: ignore[call-overload]
         np.reshape = _reshaping(np.reshape)
-    if not _works(lambda: np.fromstring(b"\0", np.uint8, sep="")):
         np.fromstring = _reading_bytes(np.fromstring)
-
-
-def _works(call: Callable[[], Any]) -> bool:
-    try:
-        call()
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _falling_back(original: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -165,10 +119,9 @@ def _reshaping(original: Callable[..., Any]) -> Any:
     """Returns an ``np.reshape`` that also accepts `shape` by its old name `newshape`."""
 
     @functools.wraps(original)
-    def reshape(*args: Any, **kwargs: Any) -> Any:
-        if "newshape" in kwargs:
-            kwargs["shape"] = kwargs.pop("newshape")
-        return original(*args, **kwargs)
+    def reshape(a: Any, *args: Any, **kwargs: Any) -> Any:
+        shape = (kwargs.pop("newshape"),) if "newshape" in kwargs else ()
+        return original(a, *shape, *args, **kwargs)
 
     return reshape
 
