@@ -438,7 +438,7 @@ def test_a_train_step_that_was_decorated_for_xla_has_a_warning(caplog):
     model.compile("sgd", "mse")
     accumulate_gradients(model, 4)
     fit(model)
-    assert caplog.text.count("tf.function(jit_compile=True), which is left out") == 1
+    assert caplog.text.count("tf.function(jit_compile=True) of train_step is left out") == 1
     assert num_updates(model) == 4
 
 

@@ -366,8 +366,8 @@ class Accumulation:
             self._replacements.replace_method(loss, "call", self._call_loss)
         if getattr(train_step, "_jit_compile", None):
             self._warn_once(
-                "%s: train_step has the decorator tf.function(jit_compile=True), which is left out: "
-                "XLA has no accumulators."
+                "%s: the decorator tf.function(jit_compile=True) of train_step is left out: XLA has no "
+                "accumulators."
             )
         train_step = _undecorated(train_step)
         if self._is_intercepting:  # A train_step that calls another one is one micro-batch.

@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "cc/kernels/base/inputs.h"
-#include "cc/kernels/base/out_of_memory.h"
+#include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
@@ -11,10 +11,8 @@
 namespace condacc {
 namespace {
 
-using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
-using tensorflow::TensorShape;
 
 // The type of a real factor of elements of type T.
 template <typename T>
@@ -29,26 +27,24 @@ struct FactorOf<std::complex<Real>> {
 // Multiplies tensors by a real factor. Inputs: the tensors, and the factor. A factor of 0 makes
 // zeros, even of infinities.
 template <typename T>
-class MultiplyOp : public tensorflow::OpKernel {
+class MultiplyOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* ctx) override {
-    OP_REQUIRES_OK(ctx, OrOutOfMemory("multiplication of gradients", [this, ctx] {
-                     double factor = 0;
-                     const int last = ctx->num_inputs() - 1;
-                     TF_RETURN_IF_ERROR(ReadScalar(ctx, last, "factor", &factor));
-                     for (int i = 0; i < last; ++i) {
-                       Tensor* product = nullptr;
-                       TF_RETURN_IF_ERROR(ctx->forward_input_or_allocate_output(
-                           {i}, i, ctx->input(i).shape(), &product));
-                       Multiply(ctx, ctx->input(i), factor, product);
-                     }
-                     return absl::OkStatus();
-                   }));
-  }
+  using Kernel::Kernel;
 
  private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    double factor = 0;
+    const int last = ctx->num_inputs() - 1;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, last, "factor", &factor));
+    for (int i = 0; i < last; ++i) {
+      Tensor* product = nullptr;
+      TF_RETURN_IF_ERROR(
+          ctx->forward_input_or_allocate_output({i}, i, ctx->input(i).shape(), &product));
+      Multiply(ctx, ctx->input(i), factor, product);
+    }
+    return absl::OkStatus();
+  }
+
   static void Multiply(OpKernelContext* ctx, const Tensor& values, double factor, Tensor* product) {
     const T* const in = values.flat<T>().data();
     T* const out = product->flat<T>().data();
