@@ -30,6 +30,8 @@ import tensorflow as tf
 
 import tf_condacc
 
+tf.get_logger().setLevel("ERROR")
+
 v1 = tf.compat.v1
 
 ROWS = 16  # Rows of a sparse gradient's shape.
@@ -297,6 +299,7 @@ class Soak:
         draw = random.Random(self._seed)
         sizes: list[int] = []
         next_watch = time.monotonic()
+
         def take_until_interrupted() -> None:
             nonlocal next_watch
             while time.monotonic() < deadline and not self.failures:

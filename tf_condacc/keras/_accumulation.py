@@ -53,8 +53,8 @@ def accumulate_gradients(
 
     `train_on_batch` counts its batch as a micro-batch. It cannot know which batch is the last, so
     call `Accumulation.apply_remainder` or `Accumulation.discard_remainder` yourself.
-    `load_weights`, `set_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its optimizer, discard
-    what is accumulated.
+    `load_weights`, `set_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its
+    optimizer, discard what is accumulated.
 
     What is saved is a plain Keras model. A loaded, copied or cloned model accumulates only after
     another call of this function. A second call for the same model replaces the first.
@@ -366,8 +366,8 @@ class Accumulation:
             self._replacements.replace_method(loss, "call", self._call_loss)
         if getattr(train_step, "_jit_compile", None):
             self._warn_once(
-                "%s: the decorator tf.function(jit_compile=True) of train_step is left out: XLA has no "
-                "accumulators."
+                "%s: the decorator tf.function(jit_compile=True) of train_step is left out: XLA "
+                "has no accumulators."
             )
         train_step = _undecorated(train_step)
         if self._is_intercepting:  # A train_step that calls another one is one micro-batch.
