@@ -38,7 +38,8 @@ def test_nothing_is_left_in_the_queue_of_a_run(ours):
                 ]
                 for thread in threads:
                     thread.start()
-                for value in session.run(takes, options=options):
-                    np.testing.assert_array_equal(value, np.full(value.shape, THREADS))
                 for thread in threads:
                     thread.join()
+                # A take that waits would keep the threads of its run from all other runs.
+                for value in session.run(takes, options=options):
+                    np.testing.assert_array_equal(value, np.full(value.shape, THREADS))
