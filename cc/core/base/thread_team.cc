@@ -88,20 +88,6 @@ class ThreadTeam::SharedState {
     while (!is_idle()) idle_.Wait(&mu_);
   }
 
-  // Counts the functions that were scheduled and have not been called.
-  void AddCall() CONDACC_EXCLUDES(mu_) {
-    MutexLock lock(&mu_);
-    ++num_calls_;
-  }
-  void RemoveCall() CONDACC_EXCLUDES(mu_) {
-    MutexLock lock(&mu_);
-    if (--num_calls_ == 0) idle_.NotifyAll();
-  }
-  void AwaitCalls() CONDACC_EXCLUDES(mu_) {
-    MutexLock lock(&mu_);
-    while (num_calls_ > 0) idle_.Wait(&mu_);
-  }
-
   void Dissolve() CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
     is_dissolved_ = true;
@@ -146,14 +132,13 @@ class ThreadTeam::SharedState {
   Loop* loop_ CONDACC_GUARDED_BY(mu_) = nullptr;  // Null between loops.
   bool is_dissolved_ CONDACC_GUARDED_BY(mu_) = false;
   size_t num_helpers_ CONDACC_GUARDED_BY(mu_) = 0;
-  size_t num_calls_ CONDACC_GUARDED_BY(mu_) = 0;
   // These change under the lock only, and are also read without it.
   std::atomic<uint64_t> generation_{0};  // Grows when a loop begins, and when the team ends.
   std::atomic<size_t> num_busy_{0};      // Helpers that are at a loop.
 };
 
-ThreadTeam::ThreadTeam(size_t max_helpers, Schedule schedule, bool awaits_calls)
-    : max_helpers_(max_helpers), schedule_(std::move(schedule)), awaits_calls_(awaits_calls) {}
+ThreadTeam::ThreadTeam(size_t max_helpers, Schedule schedule)
+    : max_helpers_(max_helpers), schedule_(std::move(schedule)) {}
 
 ThreadTeam::~ThreadTeam() {
   if (state_ != nullptr) state_->Dissolve();
@@ -176,7 +161,6 @@ void ThreadTeam::For(size_t total, size_t chunk, const std::function<void(size_t
     next_call += patience;
   }
   state_->End();
-  if (awaits_calls_) state_->AwaitCalls();
 }
 
 bool ThreadTeam::EnsureState() {
@@ -193,16 +177,13 @@ bool ThreadTeam::EnsureState() {
 // itself.
 void ThreadTeam::CallHelpers(size_t num_wanted) {
   const std::thread::id own = std::this_thread::get_id();
-  for (size_t i = state_->num_helpers(); i < num_wanted; ++i) {
-    state_->AddCall();
-    try {
+  try {
+    for (size_t i = state_->num_helpers(); i < num_wanted; ++i) {
       schedule_([state = state_, own] {
-        state->RemoveCall();
         if (std::this_thread::get_id() != own) state->Help();
       });
-    } catch (const std::bad_alloc&) {
-      return state_->RemoveCall();
     }
+  } catch (const std::bad_alloc&) {
   }
 }
 

@@ -13,7 +13,7 @@ namespace condacc {
 // of them would take as long as some of the loops. A helper that waits in vain for the next loop
 // soon leaves; it is called again when there is one.
 //
-// A loop ends even if no helper ever comes, unless the team awaits calls. Not thread-safe.
+// A loop ends even if no helper ever comes. Not thread-safe.
 class ThreadTeam {
  public:
   // Calls the function on another thread, now or later. A function that is called by the team's own
@@ -22,12 +22,8 @@ class ThreadTeam {
 
   // Allocates nothing. At most `max_helpers` helpers work at a time. More may be scheduled, because
   // those that have not come are called again; the surplus does nothing.
-  // If `awaits_calls`, no loop ends before all functions that it has scheduled have been called:
-  // the pool is that of one run, which must leave nothing in the queue. This takes longer if
-  // threads are busy.
-  ThreadTeam(size_t max_helpers, Schedule schedule, bool awaits_calls = false);
-  // The helpers leave. Functions that were scheduled may be called afterwards, and do nothing,
-  // unless the team awaits calls.
+  ThreadTeam(size_t max_helpers, Schedule schedule);
+  // The helpers leave. Functions that were scheduled may be called afterwards, and do nothing.
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -47,7 +43,6 @@ class ThreadTeam {
 
   const size_t max_helpers_;
   const Schedule schedule_;
-  const bool awaits_calls_;
   std::shared_ptr<SharedState> state_;  // Null before the first loop.
 };
 

@@ -25,7 +25,7 @@ Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Pre
       if (has_new_session || coming == Roster::Coming::kReplaces) EndSteps(worker);
       if (!begins) {
         *prepared = {round_, /*is_chief=*/goes_on, /*begins=*/false};
-        ReleaseWaits();
+        if (!worker.empty()) ReleaseWaits();
         return Status();
       }
       const bool was_closed = chief_.is_closed();

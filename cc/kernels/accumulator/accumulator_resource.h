@@ -12,10 +12,10 @@
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/resource.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/partial_tensor_shape.h"
-#include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
@@ -55,7 +55,7 @@ absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* sp
 
 // Accumulators of all kinds are stored under this one type, so that a shared name cannot refer to
 // two kinds at once.
-class AccumulatorResource : public tensorflow::ResourceBase {
+class AccumulatorResource : public PluginResource {
  public:
   // `start_thread` may be null.
   AccumulatorResource(const AccumulatorSpec& spec, const Device& device,

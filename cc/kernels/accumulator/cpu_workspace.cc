@@ -64,8 +64,12 @@ Allocator* AllocatorOf(tensorflow::DeviceBase* device) {
   return device->GetAllocator(tensorflow::AllocatorAttributes());
 }
 
+// Returns the threads of the device itself. A run may have threads of its own
+// (RunOptions.Experimental.use_run_handler_pool), which a device that stands in for the real one
+// gives its ops. Nothing may be left in their queue when the run ends, but a ThreadTeam does not
+// wait for helpers that have not begun.
 ThreadPool* PoolOf(tensorflow::DeviceBase* device) {
-  return device->tensorflow_cpu_worker_threads()->workers;
+  return device->UnderlyingDevice()->tensorflow_cpu_worker_threads()->workers;
 }
 
 size_t BytesOf(ElementType type, const TensorShape& shape) {
@@ -80,22 +84,17 @@ Status Refused(ElementType type, const Shape& shape) {
 
 }  // namespace
 
-// A run may have threads of its own (RunOptions.Experimental.use_run_handler_pool). Its ops then
-// see a device that stands in for the real one.
 CpuWorkspace::CpuWorkspace(tensorflow::OpKernelContext* ctx)
-    : CpuWorkspace(AllocatorOf(ctx->device()), PoolOf(ctx->device()),
-                   PoolOf(ctx->device()) != PoolOf(ctx->device()->UnderlyingDevice())) {}
+    : CpuWorkspace(AllocatorOf(ctx->device()), PoolOf(ctx->device())) {}
 
-CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool, bool pool_is_of_run)
+CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
     : allocator_(allocator),
-      pool_is_of_run_(pool_is_of_run),
       parallel_for_([this, pool](size_t total, size_t chunk,
                                  const std::function<void(size_t, size_t)>& body) {
         if (!team_.has_value()) {
           team_.emplace(
               static_cast<size_t>(pool->NumThreads() - 1),
-              [pool](std::function<void()> function) { pool->Schedule(std::move(function)); },
-              pool_is_of_run_);
+              [pool](std::function<void()> function) { pool->Schedule(std::move(function)); });
         }
         team_->For(total, chunk, body);
       }) {}

@@ -20,10 +20,8 @@ namespace condacc {
 class CpuWorkspace : public HostWorkspace {
  public:
   explicit CpuWorkspace(tensorflow::OpKernelContext* ctx);
-  // Does not require that the device exists. `pool` are its threads, or those of the run if
-  // `pool_is_of_run`.
-  CpuWorkspace(tensorflow::Allocator* allocator, tensorflow::thread::ThreadPool* pool,
-               bool pool_is_of_run = false);
+  // Does not require that the device exists. `pool` are its threads.
+  CpuWorkspace(tensorflow::Allocator* allocator, tensorflow::thread::ThreadPool* pool);
   ~CpuWorkspace() override;
   CpuWorkspace(const CpuWorkspace&) = delete;
   CpuWorkspace& operator=(const CpuWorkspace&) = delete;
@@ -39,7 +37,6 @@ class CpuWorkspace : public HostWorkspace {
   Buffer NewTensor(ElementType type, const tensorflow::TensorShape& shape) const;
 
   tensorflow::Allocator* const allocator_;
-  const bool pool_is_of_run_;
   std::optional<ThreadTeam> team_;  // Empty before the first loop.
   const ParallelFor parallel_for_;
   size_t freed_bytes_ = 0;  // Bytes that folds have freed.

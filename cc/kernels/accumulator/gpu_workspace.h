@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 #include "cc/core/base/mutex.h"
@@ -28,7 +29,13 @@ class GpuWorkspace : public DeviceWorkspace {
   }
   void Add(const DenseAddArgs& args) override {
     const auto active = stream_.Activate();
-    Status status = QueueDenseAdd(args, stream_.handle());
+    Status status;
+    // A fold, which calls this, must not throw. The text of an error may need memory.
+    try {
+      status = QueueDenseAdd(args, stream_.handle());
+    } catch (const std::bad_alloc&) {
+      status = Status(StatusCode::kInternal, "Out of memory");
+    }
     if (status.ok()) return;
     MutexLock lock(&mu_);
     failure_ = std::move(status);

@@ -76,11 +76,13 @@ void TakeOutputs::Set(Value value) {
 }
 
 absl::Status TakeOutputs::SetEmpty(Workspace& workspace) {
-  TensorShape shape;
-  if (spec_.kind->is_sparse) shape.AddDim(0);
-  for (int i = shape.dims(); i < spec_.shape.dims(); ++i) {
-    shape.AddDim(std::max<int64_t>(spec_.shape.dim_size(i), 0));
+  Shape dims;
+  if (spec_.kind->is_sparse) dims.AddDim(0);
+  for (int i = dims.rank(); i < spec_.shape.dims(); ++i) {
+    dims.AddDim(std::max<int64_t>(spec_.shape.dim_size(i), 0));
   }
+  TensorShape shape;
+  TF_RETURN_IF_ERROR(ConvertShape(dims, &shape));
   Tensor* output = nullptr;
   if (!spec_.kind->is_sparse) {
     TF_RETURN_IF_ERROR(Allocate(first_, spec_.dtype, shape, &output));

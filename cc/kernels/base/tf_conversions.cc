@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tensorflow/core/common_runtime/dma_helper.h"
 
@@ -64,10 +65,18 @@ DataType DataTypeOf(ElementType type) {
 }
 
 absl::Status ConvertShape(const Shape& shape, TensorShape* tf_shape) {
+  // If TensorFlow is refused the memory for another dimension, its shape is left so that it must
+  // not even be destroyed.
+  union Unfinished {
+    Unfinished() : value() {}
+    ~Unfinished() {}
+    TensorShape value;
+  } made;
   absl::Status status;
   for (int i = 0; i < shape.rank() && status.ok(); ++i) {
-    status = tf_shape->AddDimWithStatus(shape.dim(i));
+    status = made.value.AddDimWithStatus(shape.dim(i));
   }
+  *tf_shape = std::move(made.value);
   return status;
 }
 

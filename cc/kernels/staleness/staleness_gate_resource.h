@@ -14,8 +14,8 @@
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
+#include "cc/kernels/base/resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
@@ -23,7 +23,7 @@ namespace condacc {
 // The subject of an error.
 inline constexpr char kStalenessGate[] = "a staleness gate";
 
-class StalenessGateResource : public tensorflow::ResourceBase {
+class StalenessGateResource : public PluginResource {
  public:
   explicit StalenessGateResource(std::string name) : name_(std::move(name)) {}
 
@@ -48,7 +48,7 @@ class StalenessGateResource : public tensorflow::ResourceBase {
 // The permission to apply one update. It ends at the latest when its handle is freed, at the end of
 // the step that received it, however that step ends. If End() was not called before, the update
 // counts as failed.
-class StalenessReservationResource : public tensorflow::ResourceBase {
+class StalenessReservationResource : public PluginResource {
  public:
   StalenessReservationResource(StalenessGateResource* gate, std::string counter)
       : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}

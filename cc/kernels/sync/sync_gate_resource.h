@@ -10,13 +10,13 @@
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
 
-class SyncGateResource : public tensorflow::ResourceBase {
+class SyncGateResource : public PluginResource {
  public:
   explicit SyncGateResource(const std::string& name);
 
@@ -29,7 +29,7 @@ class SyncGateResource : public tensorflow::ResourceBase {
 
 // A worker's step. It ends at the latest when its handle, a tensor of the step, is freed. If the
 // worker has not told the gate by then that it is done, the step has failed.
-class WorkerStepResource : public tensorflow::ResourceBase {
+class WorkerStepResource : public PluginResource {
  public:
   WorkerStep& step() { return *step_; }
   // The step has yet to be set after the construction.

@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 _SOURCE = r"""
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static size_t refused_size = 0;
@@ -23,8 +28,75 @@ static long num_trims = 0;
 void refuse_allocations_of(size_t size) { __atomic_store_n(&refused_size, size, __ATOMIC_SEQ_CST); }
 long count_trims(void) { return __atomic_load_n(&num_trims, __ATOMIC_SEQ_CST); }
 
+// The addresses of the plugin.
+static uintptr_t plugin_begin = UINTPTR_MAX, plugin_end = 0;
+
+static int find_plugin(struct dl_phdr_info* info, size_t size, void* data) {
+  (void)size, (void)data;
+  if (!info->dlpi_name || !strstr(info->dlpi_name, "_condacc_ops")) return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
+    if (begin < plugin_begin) plugin_begin = begin;
+    if (end > plugin_end) plugin_end = end;
+  }
+  return 1;
+}
+
+// The requests of this thread for memory during which the plugin is on its stack.
+static __thread long num_requests = 0;
+static __thread long refused_request = 0;  // Its number, counted from 1. 0: none.
+static __thread int is_counting = 0;
+
+// Begins to count the requests of this thread anew, and refuses this one. 0: refuses none.
+void refuse_request(long number) {
+  void* frame;
+  if (plugin_end == 0) dl_iterate_phdr(find_plugin, 0);
+  backtrace(&frame, 1);  // The first call asks for memory.
+  num_requests = 0;
+  refused_request = number;
+  is_counting = 1;
+}
+
+// Ends the counting, and returns the number of requests.
+long end_counting(void) {
+  is_counting = 0;
+  return num_requests;
+}
+
+static int is_refused_request(void) {
+  enum { kMaxFrames = 48 };
+  void* frames[kMaxFrames];
+  if (!is_counting) return 0;
+  is_counting = 0;
+  int num_frames = backtrace(frames, kMaxFrames), is_of_plugin = 0;
+  for (int i = 0; i < num_frames; ++i) {
+    is_of_plugin |= (uintptr_t)frames[i] >= plugin_begin && (uintptr_t)frames[i] < plugin_end;
+  }
+  is_counting = 1;
+  return is_of_plugin && ++num_requests == refused_request;
+}
+
 static int is_refused(size_t size) {
-  return size != 0 && __atomic_load_n(&refused_size, __ATOMIC_SEQ_CST) == size;
+  return (size != 0 && __atomic_load_n(&refused_size, __ATOMIC_SEQ_CST) == size) ||
+         is_refused_request();
+}
+
+// operator new(size_t)
+void* _Znwm(size_t size) {
+  void* memory = is_refused_request() ? 0 : malloc(size ? size : 1);
+  if (memory) return memory;
+  is_counting = 0;
+  void* library = dlopen("libstdc++.so.6", RTLD_NOLOAD | RTLD_LAZY);
+  ((void (*)(void))dlsym(library, "_ZSt17__throw_bad_allocv"))();
+  return 0;
+}
+
+// operator new(size_t, const std::nothrow_t&)
+void* _ZnwmRKSt9nothrow_t(size_t size, const void* nothrow) {
+  (void)nothrow;
+  return is_refused_request() ? 0 : malloc(size ? size : 1);
 }
 
 int posix_memalign(void** memory, size_t alignment, size_t size) {
@@ -75,7 +147,8 @@ def stand_ins(folder: Path, **variables: str) -> dict[str, str]:
     source, library = folder / "stand_ins.c", folder / "stand_ins.so"
     source.write_text(_SOURCE)
     subprocess.run(
-        [compiler, "-x", "c", "-shared", "-fPIC", "-O1", str(source), "-o", str(library), "-ldl"],
+        [compiler, "-x", "c", "-shared", "-fPIC", "-O1", "-fexceptions"]
+        + [str(source), "-o", str(library), "-ldl"],
         check=True,
         capture_output=True,
     )

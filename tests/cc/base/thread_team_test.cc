@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <future>
 #include <new>
 #include <set>
 #include <thread>
@@ -177,32 +176,6 @@ TEST(ThreadTeamTest, ALoopDoesNotWaitForHelpersThatDoNotCome) {
   EXPECT_GE(scheduled.size(), 4);  // The second loop calls again those that have not come.
   for (const auto& function : scheduled) function();  // After the team has gone.
   EXPECT_EQ(sum, 20);
-}
-
-// The pool calls the functions one after another, each after a while.
-TEST(ThreadTeamTest, NoCallIsLeftOfATeamThatAwaitsCalls) {
-  std::atomic<int> num_left{0};
-  std::vector<std::future<void>> calls;
-  ThreadTeam team(
-      3,
-      [&](std::function<void()> function) {
-        ++num_left;
-        calls.push_back(std::async(std::launch::async, [&, function = std::move(function)] {
-          std::this_thread::sleep_for(std::chrono::milliseconds(2));
-          --num_left;
-          function();
-        }));
-      },
-      /*awaits_calls=*/true);
-  for (int i = 0; i < 5; ++i) {
-    size_t sum = 0;
-    team.For(3, 2, [&](size_t begin, size_t end) {
-      if (begin == 0) sum += end;
-    });
-    EXPECT_EQ(num_left, 0);
-    EXPECT_EQ(sum, 2);
-  }
-  EXPECT_GE(calls.size(), 1);
 }
 
 TEST(ThreadTeamTest, ALoopWorksWithoutHelpersIfTheirMemoryIsRefused) {
