@@ -212,8 +212,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         order, so a take written before the applies that it needs never completes. Use
         `try_take_grad` there.
 
-        A take that has waited for a long time logs one warning. The environment variable
-        TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for no warning.
+        A take that has waited for a long time logs a warning, and another one each time that the
+        wait has lasted twice as long. The environment variable TF_CONDACC_STALL_WARNING_SECS sets
+        this time: 60 seconds by default, 0 for no warning.
 
         Args:
             num_required: Number of gradients to wait for, at least 1: `[] int32`.

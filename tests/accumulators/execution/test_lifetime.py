@@ -207,8 +207,9 @@ def test_stalls_are_warned_about_again_after_twice_the_time(ours, capfd):
     assert "was global_step restored? Call set_global_step or reset." in line
     assert "default" not in line, "only a default step is blamed"
     assert "no gradient has ever come to this accumulator" in first["untouched"]
-    assert "2 gradients were refused as duplicates, the last of them of contributor 4" in (
-        first["refusing"]
+    assert (
+        "2 gradients were refused as duplicates, the last of them of contributor 4"
+        in (first["refusing"])
     )
     assert "1 gradients were refused because they were ahead" in first["refusing"]
     assert "contributor 6 with local step 9" in first["refusing"]
