@@ -56,7 +56,6 @@ def test_a_python_step_that_is_no_whole_number_is_refused(ours, step, error):
     assert [int(acc.num_accumulated()), int(acc.global_step())] == [0, 0]
 
 
-@every_kind
 @pytest.mark.parametrize("gradient", [1j, [1.0, 2j], np.array([1 + 1j])])
 def test_a_complex_gradient_of_real_numbers_is_refused(ours, gradient):
     acc = ours.dense(tf.float32, name="real")
