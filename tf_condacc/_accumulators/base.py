@@ -215,10 +215,12 @@ class ConditionalAccumulatorBase(Trackable):
             ValueError: The step is a float that is not a whole number. Tensors and values of numpy
                 are cast, as by TensorFlow's own accumulators.
         """
-        if type(step) in (bool, float) and (type(step) is bool or not step.is_integer()):
+        # numpy's float64 is a float as well.
+        is_fraction = type(step) is float and isinstance(step, float) and not step.is_integer()
+        if isinstance(step, bool) or is_fraction:
             where = f" (accumulator '{self._handle_name()}')"
-            error = TypeError if type(step) is bool else ValueError
-            raise error(f"Argument {argument} must be a whole number, got {step}{where}.")
+            error = TypeError if isinstance(step, bool) else ValueError
+            raise error(f"Argument {argument} must be a whole number, got {step!r}{where}.")
         return host_int64(step)
 
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
