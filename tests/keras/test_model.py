@@ -167,21 +167,28 @@ def _weights_file(model: keras.Model, folder: Any) -> Any:
     return lambda: model.load_weights(folder / "model.weights.h5")
 
 
+def _weights_of_model(model: keras.Model, folder: Any) -> Any:
+    weights = model.get_weights()
+    return lambda: model.set_weights(weights)
+
+
 @pytest.mark.parametrize(
     "save",
     [
         _checkpoint(lambda model: {"model": model}),
         _checkpoint(lambda model: {"optimizer": model.optimizer}),
         _weights_file,
+        _weights_of_model,
     ],
-    ids=["model", "optimizer", "weights"],
+    ids=["model", "optimizer", "weights", "set_weights"],
 )
-def test_a_restore_discards_what_was_accumulated(save, tmp_path):
+def test_a_restore_discards_what_was_accumulated(save, tmp_path, caplog):
     model, plain = compiled(), compiled()
     accumulate_gradients(model, 2)
     model.train_on_batch(X[:BATCH_SIZE], Y[:BATCH_SIZE])  # Makes the accumulators.
     restore = save(model, tmp_path)
     restore()
+    assert "discards 1 accumulated micro-batches, because" in caplog.text
     for first in (BATCH_SIZE, 2 * BATCH_SIZE):
         model.train_on_batch(X[first : first + BATCH_SIZE], Y[first : first + BATCH_SIZE])
     plain.train_on_batch(X[BATCH_SIZE : 3 * BATCH_SIZE], Y[BATCH_SIZE : 3 * BATCH_SIZE])

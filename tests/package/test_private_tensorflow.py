@@ -16,8 +16,8 @@ DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 PRIVATE = re.compile(
     r"^\s*(from|import) (tensorflow\.python|keras\.src)|\b__internal__\b", re.MULTILINE
 )
-# These are public names of named tuples and of the module os.
-OF_PYTHON = {"_asdict", "_exit", "_fields", "_replace"}
+# These are public names of named tuples and of the modules os and sys.
+OF_PYTHON = {"_asdict", "_current_frames", "_exit", "_fields", "_replace"}
 
 
 def test_private_modules_of_tensorflow_are_used_in_one_module():

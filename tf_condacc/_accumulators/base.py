@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
@@ -24,6 +25,8 @@ from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
 _Taken = TypeVar("_Taken")
+_REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
+_SUMMED = (tf.int32, tf.int64)
 
 
 class TryTakeResult(NamedTuple):
@@ -69,6 +72,7 @@ class ConditionalAccumulatorBase(Trackable):
     # for operations on counts and steps.
     _KIND: str  # "dense" or "sparse", as in the names of the kind's operations.
     _NUM_TAKE_OUTPUTS: int
+    _REDUCTIONS: Sequence[str]
     _DEFAULT_NAME: str
     _ATTRIBUTES: Mapping[str, Any] = {}  # Attributes of the op that makes the accumulator.
     _GRADIENT_PREFIX: str
@@ -163,7 +167,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
-            host_int64(new_global_step),
+            self._step(new_global_step, "new_global_step"),
             name=name or f"{self._STATE_PREFIX}SetGlobalStep",
         )
 
@@ -192,7 +196,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         return ops.condacc_accumulator_reset(
             self._accumulator_ref,
-            host_int64(new_global_step),
+            self._step(new_global_step, "new_global_step"),
             name=name or f"{self._STATE_PREFIX}Reset",
         )
 
@@ -203,11 +207,38 @@ class ConditionalAccumulatorBase(Trackable):
                 f"A gradient has either a weight or a contributor, but got both{where}."
             )
 
+    def _step(self, step: TensorLike, argument: str) -> tf.Tensor:
+        """Converts a step to int64, on the host.
+
+        Raises:
+            TypeError: The step is a bool.
+            ValueError: The step is a float that is not a whole number. Tensors and values of numpy
+                are cast, as by TensorFlow's own accumulators.
+        """
+        # numpy's float64 is a float as well.
+        is_fraction = type(step) is float and isinstance(step, float) and not step.is_integer()
+        if isinstance(step, bool) or is_fraction:
+            where = f" (accumulator '{self._handle_name()}')"
+            error = TypeError if isinstance(step, bool) else ValueError
+            raise error(f"Argument {argument} must be a whole number, got {step!r}{where}.")
+        return host_int64(step)
+
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
-        """Converts a gradient, or the values of a sparse one, to the accumulator's dtype."""
+        """Converts a gradient, or the values of a sparse one, to the accumulator's dtype.
+
+        Raises:
+            TypeError: The gradient has imaginary parts, which the dtype has not.
+        """
         # Most gradients have this dtype. In eager mode this test is faster than a conversion.
         if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
             return gradient
+        if isinstance(gradient, (complex, list, tuple, np.ndarray, np.generic)):
+            has_imaginary = np.iscomplexobj(gradient) and np.any(np.imag(gradient))
+            if has_imaginary and not self._tensor_dtype.is_complex:
+                raise TypeError(
+                    f"Accumulator '{self._handle_name()}' of dtype {self._tensor_dtype.name} has "
+                    "got a complex gradient, whose imaginary part would be lost."
+                )
         return tf.convert_to_tensor(gradient, dtype=self._dtype)
 
     def _make(
@@ -225,11 +256,12 @@ class ConditionalAccumulatorBase(Trackable):
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
         make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
         name = name or self._DEFAULT_NAME
+        reductions = self._REDUCTIONS
 
         # This function must not refer to `self`: `self` refers to it, which would make a cycle.
         def make(anonymous: bool) -> tf.Tensor:
             return _make_accumulator(
-                make_op, dtype, shape, anonymous, shared_name, name, reduction_type
+                make_op, dtype, shape, anonymous, shared_name, name, reduction_type, reductions
             )
 
         if not tf.executing_eagerly():
@@ -296,8 +328,10 @@ class ConditionalAccumulatorBase(Trackable):
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         """Refuses to be pickled, with a TypeError."""
         raise TypeError(
-            f"{type(self).__name__} '{self._handle_name()}' cannot be pickled, because its "
-            "gradients belong to this process. Make another accumulator where it is needed."
+            f"{type(self).__name__} '{self._handle_name()}' cannot be pickled or passed to another "
+            "process, because its gradients belong to this process. Make another accumulator where "
+            "it is needed. Processes share an accumulator only by way of a tf.distribute.Server, "
+            "under a shared_name."
         )
 
     def _handle_name(self) -> str:
@@ -379,7 +413,7 @@ class ConditionalAccumulatorBase(Trackable):
         """
         inputs = [self._accumulator_ref]
         if global_step is not None:
-            inputs.append(host_int64(global_step))
+            inputs.append(self._step(global_step, "global_step"))
         verb = "try_take" if global_step is None else "take_round"
 
         def packed(outputs: Sequence[tf.Tensor]) -> TryTakeResult:
@@ -432,6 +466,7 @@ def _make_accumulator(
     shared_name: str | None,
     name: str,
     reduction_type: str,
+    reductions: Sequence[str],
 ) -> tf.Tensor:
     """Makes an accumulator and returns its handle.
 
@@ -444,16 +479,20 @@ def _make_accumulator(
         shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
         name: Name of the operation.
         reduction_type: How gradients are reduced. None stands for "MEAN".
+        reductions: The reductions of this kind of accumulator.
 
     Returns:
         The handle: `[] resource`.
 
     Raises:
-        ValueError: `reduction_type` is a mean, and `dtype` is an integer type.
+        TypeError: `dtype` is not supported.
+        ValueError: `reduction_type` is not in `reductions`; or it is a mean, and `dtype` is an
+            integer type.
         tf.errors.NotFoundError: The process of the current device has not imported this package.
         tf.errors.InternalError: The current device belongs to a process that cannot be reached.
     """
-    _check_mean_exists(dtype, reduction_type, name)
+    _check_reduction(reduction_type, reductions, name)
+    _check_dtype(dtype, reduction_type, name)
     if shared_name:
         _warn_of_replicas(shared_name)
     with explained(), _explaining_remote_devices(name):
@@ -498,14 +537,34 @@ def _warn_of_replicas(shared_name: str) -> None:
         )
 
 
-def _check_mean_exists(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
-    if reduction_type in ("SUM", b"SUM"):
+def _check_reduction(
+    reduction_type: str | bytes | None, reductions: Sequence[str], name: str
+) -> None:
+    """Checks the reduction. The operation checks it as well, but names itself and all arguments."""
+    if not isinstance(reduction_type, (str, bytes)) or tf.compat.as_str(reduction_type) in (
+        reductions
+    ):
         return
+    allowed = ", ".join(f'"{each}"' for each in reductions)
+    raise ValueError(
+        f"The reduction_type {reduction_type!r} of accumulator '{name}' is not in: {allowed}."
+    )
+
+
+def _check_dtype(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
+    is_sum = reduction_type in ("SUM", b"SUM")
     try:
-        is_integer = tf.as_dtype(dtype).is_integer
+        found = tf.as_dtype(dtype)
     except TypeError:
         return  # The operation that makes the accumulator reports the error.
-    if is_integer:
+    if found not in _REAL_OR_COMPLEX and found not in _SUMMED:
+        allowed = ", ".join(each.name for each in _REAL_OR_COMPLEX)
+        summed = " and ".join(each.name for each in _SUMMED)
+        raise TypeError(
+            f"The dtype {found.name} of accumulator '{name}' is not in list of allowed values: "
+            f"{allowed}; with reduction_type 'SUM' also {summed}."
+        )
+    if found.is_integer and not is_sum:
         raise ValueError(
             f"Integer gradients have no mean: accumulator '{name}' of dtype "
             f"{tf.as_dtype(dtype).name} expects reduction_type 'SUM', got {reduction_type!r}."

@@ -12,7 +12,6 @@ import tensorflow as tf
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._accumulators.weights import multiplied, weight_input
-from tf_condacc._ops.host import host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -60,6 +59,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     _KIND = "dense"
     _NUM_TAKE_OUTPUTS = 1
+    _REDUCTIONS = ("MEAN", "SUM")
     _DEFAULT_NAME = "ResourceConditionalAccumulator"
     _GRADIENT_PREFIX = "ResourceAccumulator"
     _STATE_PREFIX = "ResourceAccumulator"
@@ -212,8 +212,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         order, so a take written before the applies that it needs never completes. Use
         `try_take_grad` there.
 
-        A take that has waited for a long time logs one warning. The environment variable
-        TF_CONDACC_STALL_WARNING_SECS sets this time: 60 seconds by default, 0 for no warning.
+        A take that has waited for a long time logs a warning, and another one each time that the
+        wait has lasted twice as long. The environment variable TF_CONDACC_STALL_WARNING_SECS sets
+        this time: 60 seconds by default, 0 for no warning.
 
         Args:
             num_required: Number of gradients to wait for, at least 1: `[] int32`.
@@ -280,7 +281,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             name: Name of the operation.
             *last_input: The operation's input after the gradient, if it has one.
         """
-        inputs = (self._accumulator_ref, host_int64(local_step), grad, *last_input)
+        inputs = (self._accumulator_ref, self._step(local_step, "local_step"), grad, *last_input)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and is faster.
             try:

@@ -74,6 +74,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     _KIND = "sparse"
     _NUM_TAKE_OUTPUTS = 3
+    _REDUCTIONS = ("MEAN", "SUM", "GLOBAL_MEAN")
     _DEFAULT_NAME = "SparseConditionalAccumulator"
     _GRADIENT_PREFIX = "SparseAccumulator"
     _STATE_PREFIX = "Accumulator"
@@ -400,7 +401,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike,
     ) -> list[TensorLike]:
         """Converts the handle and the parts of a gradient to the inputs of an operation."""
-        local_step = host_int64(local_step)
+        local_step = self._step(local_step, "local_step")
         indices = grad_indices
         if not isinstance(indices, tf.Tensor):
             indices = tf.convert_to_tensor(indices)

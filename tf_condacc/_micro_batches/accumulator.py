@@ -127,6 +127,8 @@ class GradientAccumulator(Trackable):
                 f"{self._title} expects reduction_type 'MEAN' or 'SUM', got {reduction_type!r}."
             )
         self._skips_non_finite = bool(skip_non_finite)
+        self._num_skipped_in_row = 0
+        self._has_warned_of_skips = False
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._absences = KnownAbsences(self._checks)
         self._restores = RestoreWatch()
@@ -455,12 +457,32 @@ class GradientAccumulator(Trackable):
         sums = self._replicas.made_for(gradients)
         with self._explaining_graphs("accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
+        self._note_skipped(is_skipped, sums)
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
         micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
         self._absences.add(micro_batch.absent)
         if micro_batch.absent and updates.has_other_workers():
             self._absences.warn_of_workers()
         return micro_batch
+
+    def _note_skipped(self, is_skipped: tf.Tensor | bool, sums: Sequence[VariableSum]) -> None:
+        """Logs a warning once if as many micro-batches as an update has are skipped in a row.
+
+        In a function, and under a strategy, only `num_skipped` counts them.
+        """
+        if not self._skips_non_finite or not tf.executing_eagerly() or tf.distribute.has_strategy():
+            return
+        self._num_skipped_in_row = self._num_skipped_in_row + 1 if is_skipped else 0
+        if not self._has_warned_of_skips and self._num_skipped_in_row >= int(
+            self._num_required(sums)
+        ):
+            self._has_warned_of_skips = True
+            _LOG.warning(
+                "%s has skipped %d micro-batches in a row, because their gradients are not finite: "
+                "as many as an update has. The model may have diverged.",
+                self._title,
+                self._num_skipped_in_row,
+            )
 
     def _update_if(
         self,

@@ -342,17 +342,17 @@ class Accumulation:
 
     def _set_weights(self, set_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = set_weights(*args, **kwargs)
-        self._discard_because("the weights of the model were replaced")
+        self._discard_accumulated("the weights of the model were replaced")
         return result
 
-    def _discard_because(self, reason: str) -> None:
+    def _discard_accumulated(self, reason: str) -> None:
         for accumulator in self._accumulators.values():
             accumulator.gradients._discard_because(reason)
 
     def _trackable_children(self, owner: Any, children: Any, *args: Any, **kwargs: Any) -> Any:
         """Discards what is accumulated when TensorFlow restores the model or the optimizer."""
         if self._restores.is_restored(owner):
-            self._discard_because("a checkpoint is restored")
+            self._discard_accumulated("a checkpoint is restored")
         return children(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:

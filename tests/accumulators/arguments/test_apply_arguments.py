@@ -34,13 +34,35 @@ def apply_and_count(request, impl):
 
 @pytest.mark.parametrize(
     "step",
-    [1, 1.9, True, np.int32(1), np.int64(1), np.float32(1.5), np.uint8(1), np.array(1)],
+    [1, 1.0, np.int32(1), np.int64(1), np.float32(1.5), np.uint8(1), np.array(1)],
     ids=repr,
 )
 @every_kind
 def test_local_step_is_cast_to_int64(apply_and_count, step):
     assert apply_and_count([1.0], step, gs=1) == 1
     assert apply_and_count([1.0], step, gs=2) == 0
+
+
+@every_kind
+@pytest.mark.parametrize(("step", "error"), [(True, TypeError), (1.9, ValueError)])
+def test_a_python_step_that_is_no_whole_number_is_refused(ours, step, error):
+    acc = ours.dense(tf.float32, [], name="stepped")
+    with pytest.raises(error, match=f"local_step must be a whole number, got {step}"):
+        acc.apply_grad(1.0, step)
+    with pytest.raises(error, match=f"new_global_step must be a whole number, got {step}"):
+        acc.set_global_step(step)
+    with pytest.raises(error, match=f"new_global_step .* got {step} .accumulator 'stepped'"):
+        acc.reset(step)
+    assert [int(acc.num_accumulated()), int(acc.global_step())] == [0, 0]
+
+
+@pytest.mark.parametrize("gradient", [1j, [1.0, 2j], np.array([1 + 1j])])
+def test_a_complex_gradient_of_real_numbers_is_refused(ours, gradient):
+    acc = ours.dense(tf.float32, name="real")
+    with pytest.raises(TypeError, match="'real' of dtype float32 has got a complex gradient"):
+        acc.apply_grad(gradient)
+    acc.apply_grad(np.array([1 + 0j]).real)
+    assert int(acc.num_accumulated()) == 1
 
 
 @every_kind

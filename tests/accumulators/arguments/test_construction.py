@@ -215,6 +215,17 @@ def test_unknown_reduction_type_is_a_value_error(impl, reduction):
         impl.dense(tf.float32, reduction_type=reduction)
 
 
+def test_a_bad_reduction_or_dtype_is_explained_in_one_sentence(ours):
+    with pytest.raises(ValueError) as found:
+        ours.dense(tf.float32, [1], name="mine", reduction_type="mean")
+    assert str(found.value).startswith("The reduction_type 'mean' of accumulator 'mine' is not in")
+    with pytest.raises(TypeError) as found:
+        ours.dense(tf.uint8, [1], name="mine")
+    text = str(found.value)
+    assert text.startswith("The dtype uint8 of accumulator 'mine' is not in list of allowed values")
+    assert "complex128; with reduction_type 'SUM' also int32 and int64." in text
+
+
 @pytest.mark.parametrize("reduction", [3, 1.5, ["MEAN"]])
 def test_reduction_type_that_is_no_string_is_a_type_error(impl, reduction):
     with pytest.raises(TypeError, match="Expected string for argument 'reduction_type' not"):

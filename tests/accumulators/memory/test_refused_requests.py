@@ -334,7 +334,7 @@ def _values(result: Any) -> list[Any]:
 
 
 def _run(call: Callable[[], Any], refused: int = 0) -> tuple[Any, int]:
-    """Returns the values that a call gives, or the type of its error, and its number of requests."""
+    """Returns the values of a call, or the type of its error, and its number of requests."""
     library = ctypes.CDLL(None)
     library.refuse_request.argtypes = [ctypes.c_long]
     library.end_counting.restype = ctypes.c_long

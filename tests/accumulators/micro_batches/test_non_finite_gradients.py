@@ -131,3 +131,16 @@ def test_gradients_are_skipped_in_a_session():
         assert not session.run(enough, {value: [np.inf]})
         assert session.run(skipped) == 1
         assert session.run(enough, {value: [1.0]})
+
+
+def test_skipping_as_much_as_an_update_is_warned_about_once(caplog):
+    variable = tf.Variable([1.0])
+    accumulator = GradientAccumulator([variable], 3, name="mine", skip_non_finite=True)
+    nan, one = tf.constant([float("nan")]), tf.constant([1.0])
+    for gradient in (nan, nan, one, nan, nan):
+        accumulator.accumulate([gradient])
+    assert caplog.messages == []
+    for _ in range(7):
+        accumulator.accumulate([nan])
+    (message,) = caplog.messages
+    assert message.startswith("GradientAccumulator 'mine' has skipped 3 micro-batches in a row")
