@@ -29,17 +29,18 @@ def test_nothing_is_left_in_the_queue_of_a_run(ours):
             dense.apply_grad(tf.ones([ELEMENTS]), step),
             sparse.apply_grad(tf.range(ROWS, dtype=tf.int64), tf.ones([ROWS, 4]), step),
         ]
-        takes = [dense.take_grad(THREADS), sparse.take_grad(THREADS).values]
+        count = THREADS * ROUNDS
+        takes = [dense.take_grad(count), sparse.take_grad(count).values]
         with v1.Session() as session:
-            for _ in range(ROUNDS):
-                threads = [
-                    threading.Thread(target=session.run, args=(applies, None, options))
-                    for _ in range(THREADS)
-                ]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
-                # A take that waits would keep the threads of its run from all other runs.
-                for value in session.run(takes, options=options):
-                    np.testing.assert_array_equal(value, np.full(value.shape, THREADS))
+            # A run that waits would keep its threads from other runs, so the takes are other runs.
+            def apply() -> None:
+                for _ in range(ROUNDS):
+                    session.run(applies, options=options)
+
+            threads = [threading.Thread(target=apply) for _ in range(THREADS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for value in session.run(takes):
+                np.testing.assert_array_equal(value, np.full(value.shape, THREADS * ROUNDS))
