@@ -11,7 +11,6 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -182,7 +181,6 @@ def _call(name: str, *args: Any) -> Callable[[Gate], Any]:
     return lambda gate: op(gate.handle, *args)
 
 
-# One of each kind of kernel that both kinds of accumulators share is enough.
 CASES: dict[str, Callable[[], Case]] = {
     "accumulator_global_step": _on_dense(ops.condacc_accumulator_global_step),
     "accumulator_num_accumulated": _on_dense(
@@ -334,7 +332,7 @@ def _values(result: Any) -> list[Any]:
 
 
 def _run(call: Callable[[], Any], refused: int = 0) -> tuple[Any, int]:
-    """Returns the values that a call gives, or the type of its error, and its number of requests."""
+    """Returns the values of a call, or the type of its error, and its number of requests."""
     library = ctypes.CDLL(None)
     library.refuse_request.argtypes = [ctypes.c_long]
     library.end_counting.restype = ctypes.c_long
@@ -381,4 +379,3 @@ def test_every_op_has_a_case():
     names = {name for name in dir(ops) if name.startswith("condacc_") and "fallback" not in name}
     cases = {"condacc_" + name.split()[0] for name in CASES}
     assert names == cases | {"condacc_" + name for name in WITHOUT_CASE}
-    assert np.all([name in names for name in cases])
