@@ -88,7 +88,7 @@ class StallWatch {
 
   const Clock::duration timeout_;
   Clock::duration waited_{};  // Waits of cancelled takes since a take was served.
-  Clock::time_point counted_until_{};
+  Clock::time_point counted_until_;
   Clock::duration next_report_;
   Clock::duration next_try_report_;
   // When a gradient was refused, if none was added since.

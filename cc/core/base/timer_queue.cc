@@ -71,7 +71,7 @@ void TimerQueue::StartInChild() {
   }
 }
 
-void TimerQueue::Make(Call call) {
+void TimerQueue::Make(const Call& call) {
   try {
     if (call.may_block) {
       // Copied, so that this thread can make the call if no other can be started.
@@ -114,7 +114,8 @@ void TimerQueue::Run() {
     Call call = std::move(first->second);
     calls_.erase(first);
     mu_.Unlock();
-    Make(std::move(call));  // Frees what the function holds before the lock is taken again.
+    Make(call);
+    call = Call();  // Frees what the function holds before the lock is taken again.
     mu_.Lock();
   }
 }

@@ -69,7 +69,7 @@ class TimerQueue {
   void StartInChild() CONDACC_REQUIRES(mu_);
   void Run() CONDACC_EXCLUDES(mu_);
   // Makes a call, or starts a thread that makes it.
-  static void Make(Call call);
+  static void Make(const Call& call);
 
   Mutex mu_;
   CondVar changed_;
