@@ -19,7 +19,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__)
 constexpr long long kNumSchedules = 1000;
 #else
-constexpr long long kNumSchedules = 20000;
+constexpr long long kNumSchedules = 60000;
 #endif
 
 // Returns a number from the command line, from the environment, or the default.

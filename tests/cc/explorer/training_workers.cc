@@ -83,8 +83,8 @@ Training::StepEnd Training::Step(Worker* worker) {
   const std::unique_ptr<WorkerStep> step = Enter(*gate_, worker->actor, worker->round);
   if (step == nullptr) return StepEnd::kFailed;
   const int64_t version = version_;
-  const bool is_late =
-      takes_over_ && Draw(10) == 0;  // Its slot is taken over before it claims one.
+  // The step may be taken over before it claims a slot.
+  const bool is_late = takes_over_ && Draw(5) == 0;
   Sleep(Draw(is_late ? 1000 : 6));
   StepEnd end = DrawFault(*worker);
   if (end == StepEnd::kFailed) return end;

@@ -161,6 +161,18 @@ TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded)
   EXPECT_EQ(gate_->state().num_dropped, 1);
 }
 
+TEST_F(SyncGateTest, AStepOfAWorkerWhosePlaceAnotherHasTakenGetsNoSlot) {
+  OpenFor(2, 2);
+  Step(0);
+  ASSERT_TRUE(gate_->Enter("w1", w(1).run, 1, &w(1).step).ok());
+  gate_->TakeOver();
+  w(0).GoOn();
+  Worker other(gate_, "other");
+  gate_->Renew(other.name, other.run);  // Two workers are expected, so it replaces w1.
+  EXPECT_FALSE(w(1).step->ClaimSlot().granted);
+  EXPECT_TRUE(other.Claim());
+}
+
 // A worker that gives up its wait and tries again makes no progress.
 TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
   OpenFor(2, 2, std::chrono::milliseconds(200));

@@ -99,11 +99,11 @@ BUGS = [
         new="  bool has_started",
     ),
     Bug(
-        breaks="A step that was taken over before its claim is not counted again.",
+        breaks="A worker that is forgotten while its step is taken over may claim a slot.",
         program="gate",
         file="sync/sync_gate.cc",
-        old="    if (may_claim) Count(step);\n",
-        new="",
+        old="    if (step->counted_ && is_open()",
+        new="    if (step->at_gate_ && !step->replaced_ && is_open()",
     ),
     Bug(
         breaks="A late call of a replaced session's queue runner takes the gate back.",

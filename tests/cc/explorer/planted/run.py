@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[4]
 CACHE = ROOT / "build/planted"
 # The number of schedules that `make cc-test` explores, from a fixed seed, so that the outcome is
 # always the same.
-NUM_SCHEDULES, FIRST_SEED = "20000", "1"
-TIMEOUT_SECS = 60  # A bug may make a schedule endless.
+NUM_SCHEDULES, FIRST_SEED = "60000", "1"
+TIMEOUT_SECS = 120  # A bug may make a schedule endless.
 
 
 def explore(program: Path, name: str) -> str | None:
