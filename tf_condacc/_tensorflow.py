@@ -28,6 +28,9 @@ except ImportError:  # TensorFlow then reports the operations that XLA cannot co
 # attributes to accumulators and track every attribute.
 Trackable: Any = tf.__internal__.tracking.Trackable
 
+# The class of objects that tf.function takes as arguments by the tensors in them.
+CompositeTensor: Any = tf.__internal__.CompositeTensor
+
 # Has functions that the public tf.nest lacks: they flatten only the upper levels of a structure.
 nest: Any = tf.__internal__.nest
 

@@ -114,6 +114,14 @@ def test_tensorflow_is_included_in_kernels_and_ops_only():
     assert including == {"cc/kernels", "cc/ops"}
 
 
+def test_all_kernels_turn_refused_memory_into_an_error():
+    """Only their two base classes, which catch the exception, implement what TensorFlow calls."""
+    entry = re.compile(r"\bvoid Compute(Async)?\(")
+    files = {str(file.relative_to(ROOT)) for file in ROOT.glob("cc/kernels/**/*.*")}
+    with_entry = {file for file in files if entry.search((ROOT / file).read_text())}
+    assert with_entry == {"cc/kernels/base/kernel.h", "cc/kernels/base/async_kernel.h"}
+
+
 def test_no_cuda_symbol_is_left_for_tensorflow_to_resolve():
     # TensorFlow's library exports stubs under the names of the CUDA runtime.
     undefined = dynamic_symbols("--undefined-only")

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
+from tf_condacc._accumulators.tracing import AccumulatorSpec, is_argument_of_functions
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
@@ -49,6 +50,7 @@ class TryTakeResult(NamedTuple):
     value: Any
 
 
+@is_argument_of_functions
 class ConditionalAccumulatorBase(Trackable):
     """The base class of dense and sparse conditional accumulators.
 
@@ -92,6 +94,28 @@ class ConditionalAccumulatorBase(Trackable):
             self._name = f"{scope}/" if scope else ""
         else:
             self._name = accumulator_ref.op.name.split("/")[-1]
+
+    @classmethod
+    def _around(
+        cls, handle: tf.Tensor, dtype: tf.DType, shape: tf.TensorShape, reduction_type: str | None
+    ) -> ConditionalAccumulatorBase:
+        """Returns an object for an accumulator that exists already."""
+        made = cls.__new__(cls)
+        ConditionalAccumulatorBase.__init__(made, dtype, shape, handle)
+        if reduction_type is not None:
+            made._made_with = (dtype, shape, None, None, reduction_type)
+        return made
+
+    @property
+    def _type_spec(self) -> AccumulatorSpec:
+        reduction_type = None
+        if self._made_with is not None:
+            reduction_type = tf.compat.as_str(self._made_with[-1] or "MEAN")
+        return AccumulatorSpec(type(self), self._tensor_dtype, self._shape, reduction_type)
+
+    def __tf_tracing_type__(self, context: Any) -> AccumulatorSpec:
+        """Returns what a trace of ``tf.function`` depends on if this object is an argument."""
+        return self._type_spec
 
     @property
     def accumulator_ref(self) -> tf.Tensor:
