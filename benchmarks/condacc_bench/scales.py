@@ -95,6 +95,7 @@ class Scale:
     contention: Sequence[tuple[int, int, str]]  # Threads, elements, producer.
     other_dtypes: Sequence[tuple[int, int]]  # Elements, number of gradients.
     tower_sums: Sequence[tuple[int, int, str]]  # Elements, number of gradients, producer.
+    contributors: Sequence[int]  # Numbers of contributors in a round.
     budget: Budget
     sparse: SparseScale
     sync: SyncScale
@@ -146,6 +147,7 @@ def default_scale(seconds: float) -> Scale:
         contention=[(4, MI, "shared"), (4, 16 * MI, "mul")],
         other_dtypes=[(16 * MI, 8)],
         tower_sums=_TOWER_SUMS,
+        contributors=(100, 1000, 10_000),
         budget=Budget(min_rounds=5, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [64], [1, 8, 32, 128]), *_WIDTHS],
@@ -167,6 +169,7 @@ def full_scale(seconds: float) -> Scale:
         contention=[*product([4, 16], [4 * KI, MI, 16 * MI], ["shared", "mul"])],
         other_dtypes=[*product([MI, 16 * MI], [8])],
         tower_sums=_TOWER_SUMS,
+        contributors=(100, 1000, 10_000),
         budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [16, 64, 256], [1, 8, 32, 128]), *_WIDTHS],
@@ -187,6 +190,7 @@ def smoke_scale() -> Scale:
         contention=[(2, 64, "shared"), (2, 64, "mul")],
         other_dtypes=[(64, 2)],
         tower_sums=[(64, 2, "staged"), (128 * KI, 3, "shared")],
+        contributors=(3,),
         budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         sparse=SparseScale(
             uniform=[(10, 4, 1), (10, 4, 3)],

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from condacc_bench import rounds, sparse_scenarios, sync_scenarios
 from condacc_bench.cases.contention import Contention
+from condacc_bench.cases.contributors import Contributors
 from condacc_bench.cases.dense_cycle import DenseCycle
 from condacc_bench.cases.eager_calls import CALLS, EagerCalls, TracedCalls
 from condacc_bench.cases.limit import Limit
@@ -165,6 +166,28 @@ def eager_calls(run: Run) -> Iterator[Result]:
         )
 
 
+def contributors(run: Run) -> Iterator[Result]:
+    """Runs scenario C, the gradients of rounds of many contributors, compared with small rounds."""
+    for count in run.scale.contributors:
+        cases = {
+            "many": Contributors(count, max(run.scale.contributors)),
+            "ten": Contributors(10, max(run.scale.contributors)),
+        }
+        samples = rounds.run_rounds(cases, run.scale.budget)
+        rounds.close(cases)
+        yield compare(
+            samples,
+            "many",
+            "ten",
+            "apply",
+            scenario="C",
+            case=f"{count} contributors",
+            parameters={"count": count},
+            goal=goals.CONTRIBUTORS,
+            against="10 contributors",
+        )
+
+
 SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "D1": cycles,
     "D2": small_variables,
@@ -176,6 +199,7 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "M": sparse_scenarios.memory,
     "T": tower_sums,
     "P": eager_calls,
+    "C": contributors,
     "E": sync_scenarios.threads,
     "R": sync_scenarios.clusters,
     "G": sync_scenarios.micro_batches,

@@ -41,6 +41,7 @@ _RATIO_CASES = {
     "S2": ["10x4 to N=4"],
     "T": ["64 staged N=2", "128K shared N=3"],
     "P": ["apply_grad", "apply_indexed_slices_grad", "take_grad"],
+    "C": ["3 contributors"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
     "R": ["1 ps 2 workers 3 x 4"],
 }
@@ -54,6 +55,7 @@ _METRICS = {
     "S2": ["growth", "growth of halves", "slowest apply", "take", "all"],
     "T": ["sum"],
     "P": ["call"],
+    "C": ["apply"],
     "E": ["step"],
     "R": ["steps/s"],
 }

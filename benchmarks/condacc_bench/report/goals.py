@@ -133,6 +133,10 @@ MICRO_BATCHES = Goal(1.0)
 FINITE_CHECK = Goal(1 / 1.35)
 
 
+# The cost of a contributor's gradient does not grow with the number of contributors.
+CONTRIBUTORS = Goal(0.8)
+
+
 def own_loop(place: str, other: str) -> Goal:
     """Returns the goal of weighted micro-batches in a loop of the program's own.
 
