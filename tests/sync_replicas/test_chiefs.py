@@ -50,13 +50,16 @@ def test_of_two_chiefs_the_first_one_ends_with_an_error(two_ps, training):
     run.start(0)
     waiting = run.steps_on_thread(0)
     run.await_state(lambda state: state.num_complete == 1)
+    first, first_session = run.models[0], run.sessions[0]
     second = Training.new_model(run, 0, first=100)
-    first_session = run.sessions[0]
     run.start(0)
     run.log.events.clear()
     base = run.weights()
     run.start(1)
     waiting.join(30)
+    # It was a worker as well, and gets no slot of its successor's round.
+    with pytest.raises(tf.errors.FailedPreconditionError, match="replaced|another chief"):
+        first_session.run(first.train)
     run.steps_on_thread(0, 2)
     run.steps_on_thread(1, 2)
     for thread in run.threads[1:]:
