@@ -36,7 +36,7 @@ class AccumulatorSpec(tf.TypeSpec):
         self._dtype, self._shape, self._reduction_type = dtype, shape, reduction_type
 
     @property
-    def value_type(self) -> type:
+    def value_type(self) -> Any:
         """The class of the accumulator."""
         return _kinds[self._kind]
 
