@@ -66,8 +66,8 @@ def run_python(code: str, **environment: str) -> str:
 def test_every_op_that_has_a_kernel_has_one_for_gpus():
     ops = set(kernels_by_op("CPU"))
     assert len(ops | FOR_EVERY_DEVICE) >= 32
-    # The gate of synchronous training is on a CPU, gradients are sent in bundles from CPUs, and only
-    # there does a multiplication take less time than the call of an eager operation.
+    # The gate of synchronous training is on a CPU, gradients are sent in bundles from CPUs, and on
+    # these alone does a multiplication take less time than the call of an eager operation.
     only_there = ("Condacc>SyncGate", "Condacc>Gradients", "Condacc>Multiply")
     on_cpus = {op for op in ops if op.startswith(only_there)}
     assert set(kernels_by_op("GPU")) == ops - on_cpus

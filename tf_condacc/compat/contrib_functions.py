@@ -38,8 +38,8 @@ def _like(target: Callable[..., Any], arguments: str) -> Callable[..., Any]:
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__doc__ = (
-        f"Calls ``{target.__name__}`` of TensorFlow 2, whose shapes, dtypes and errors it has, with "
-        "the arguments of TensorFlow 1.15."
+        f"Calls ``{target.__name__}`` of TensorFlow 2, whose shapes, dtypes and errors it has, "
+        "with the arguments of TensorFlow 1.15."
     )
     return function
 
