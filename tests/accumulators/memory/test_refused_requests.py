@@ -23,6 +23,7 @@ pytestmark = [isolated(stand_ins), needs_stand_ins]
 STEP = tf.constant(0, tf.int64)
 ONE = tf.constant(1)
 NUMBER = tf.constant(1, tf.int64)
+WEIGHT = tf.constant(3.0, tf.float64)
 NO = tf.constant(False)
 YES = tf.constant(True)
 # The shape has so many dimensions that TensorFlow's shapes and the core's need memory.
@@ -306,6 +307,7 @@ CASES: dict[str, Callable[[], Case]] = {
         lambda handle: ops.condacc_tower_dense_take(handle, ONE, FLOAT),
         lambda: _tower(ops.condacc_tower_dense_sum, ops.condacc_tower_dense_add, DENSE),
     ),
+    "multiply": _stateless(lambda: ops.condacc_multiply([DENSE] * 10, WEIGHT)),
     "tower_dense_sum_at_once": _stateless(
         lambda: ops.condacc_tower_dense_sum_at_once([DENSE] * 10, SHAPE)
     ),
