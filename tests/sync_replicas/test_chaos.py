@@ -197,6 +197,7 @@ def train_without_a_worker(
     ):
         cluster.start()
         cluster.await_steps(20)
+        cluster.await_steps(1, FROZEN[1])  # A worker that has never come is not waited for.
         cluster.freeze(FROZEN)
         time.sleep(1)  # The others end the round if it was complete already.
         before = len(cluster.events("step"))
