@@ -45,7 +45,7 @@ class Alarm(Exception):
 
 @dataclass
 class Ledger:
-    """What went into an accumulator and came out of it. Thread-safe.
+    """Records what went into an accumulator and what came out of it. It is thread-safe.
 
     Attributes:
         name: Name of the accumulator.

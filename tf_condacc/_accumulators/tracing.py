@@ -12,7 +12,7 @@ _kinds: list[type] = []  # TensorFlow compares specs by values such as numbers.
 
 
 class AccumulatorSpec(tf.TypeSpec):
-    """What accumulators have in common for which a function has the same trace.
+    """Describes what accumulators have in common if a function has the same trace for them.
 
     In the trace, another object stands for the accumulator, whose handle is an input of the
     function. So each call uses the accumulator that it is given.

@@ -10,7 +10,7 @@ namespace condacc {
 // The gradients of contributors that an accumulator has refused for one reason.
 struct Refusals {
   int64_t count;
-  // Of the last one; 0 before any was refused.
+  // The contributor and the local step of the last one. They are 0 before any was refused.
   int64_t last_contributor;
   int64_t last_local_step;
 };
