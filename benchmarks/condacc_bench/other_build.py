@@ -50,6 +50,9 @@ CASES: dict[str, tuple[str, tuple[int | str, ...]]] = {
     "S1 10Kx64 N=8": ("uniform", (10_000, 8)),
     "S1 10Kx64 N=32": ("uniform", (10_000, 32)),
     "S1 100Kx64 N=8": ("uniform", (100_000, 8)),
+    "S1 10Kx64 N=32 borrowed": ("uniform", (10_000, 32, True)),
+    "S1 100Kx64 N=8 borrowed": ("uniform", (100_000, 8, True)),
+    "S1 100Kx64 N=32 drifting": ("drifting", (100_000, 32)),
     "SZ 10Kx64 N=8": ("power_law", (10_000, 8)),
     "SZ 100Kx64 N=8": ("power_law", (100_000, 8)),
     "S2 10Kx64 N=32": ("growth", (10_000, 32)),
@@ -185,8 +188,12 @@ def _makers() -> dict[str, Callable[..., Case]]:
     def dense(who: Implementation, count: int, size: int, dtype: str) -> Case:
         return DenseCycle(who, count, size, tf.dtypes.as_dtype(dtype))
 
-    def uniform(who: Implementation, rows: int, count: int) -> Case:
+    def uniform(who: Implementation, rows: int, count: int, borrowed: bool = False) -> Case:
         gradients = sparse_data.uniform(NUM_ROWS, rows, count)
+        return SparseCycle(who, gradients, (NUM_ROWS, COLUMNS), borrowed=borrowed)
+
+    def drifting(who: Implementation, rows: int, count: int) -> Case:
+        gradients = sparse_data.drifting(NUM_ROWS, rows, count)
         return SparseCycle(who, gradients, (NUM_ROWS, COLUMNS))
 
     def power_law(who: Implementation, rows: int, count: int) -> Case:
@@ -209,6 +216,7 @@ def _makers() -> dict[str, Callable[..., Case]]:
         "variables": ManyVariables,
         "threads": Contention,
         "uniform": uniform,
+        "drifting": drifting,
         "power_law": power_law,
         "growth": growth,
         "peak": peak,

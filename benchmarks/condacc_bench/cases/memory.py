@@ -2,7 +2,7 @@
 
 Run as a program, ``python -m condacc_bench.cases.memory`` with the arguments IMPLEMENTATION KIND
 SIZE N NUM_ROWS COLUMNS prints the peak memory of cycles 1, 2, 3 and 8 in bytes, each beyond the
-memory before the first.
+memory before the first, and what the process holds after the last.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ _DECIMALS = 2
 # In the last of these rounds, the accumulator has known the size of its result for several rounds,
 # and allocators no longer grow.
 _ROUNDS = (1, 2, 3, 8)
+_MEASURED = (*(f"peak {number}" for number in _ROUNDS), "left")
 
 
 class PeakMemory:
     """The peak memory of cycles 1, 2, 3 and 8 as multiples of a unit: ``peak 1, UNITS`` and so on.
+
+    ``left, UNITS`` is what the process holds after them.
 
     The gradients themselves are included; they are made one at a time.
 
@@ -57,8 +60,8 @@ class PeakMemory:
             check=True,
         )
         return {
-            f"peak {number}, {self._units}": round(int(peak) / self._unit_bytes, _DECIMALS)
-            for number, peak in zip(_ROUNDS, child.stdout.split(), strict=True)
+            f"{what}, {self._units}": round(int(num_bytes) / self._unit_bytes, _DECIMALS)
+            for what, num_bytes in zip(_MEASURED, child.stdout.split(), strict=True)
         }
 
     def close(self) -> None:
@@ -94,8 +97,9 @@ def _main(name: str, kind: str, *numbers: str) -> None:
         case.take()
         if number in _ROUNDS:
             peaks.append(status_bytes("VmHWM") - before)
+    left = status_bytes("VmRSS") - before
     case.check_result()
-    print(*peaks)
+    print(*peaks, left)
 
 
 def reset_peak() -> None:

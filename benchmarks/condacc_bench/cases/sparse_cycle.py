@@ -40,6 +40,8 @@ class SparseCycle:
       max_step_bytes: Limit of the gradients that are staged and then applied in one step, which has
           at least one gradient.
       check: Whether to check a mean first.
+      borrowed: Whether a variable owns the values of all gradients, which are then 1. The
+          accumulator must copy them, as it copies those that are fed.
     """
 
     def __init__(
@@ -50,8 +52,9 @@ class SparseCycle:
         raw: bool = False,
         max_step_bytes: int = _MAX_STAGED_BYTES,
         check: bool = True,
+        borrowed: bool = False,
     ):
-        self._gradients, self._shape = gradients, shape
+        self._gradients, self._shape, self._borrowed = gradients, shape, borrowed
         self._count, self._rows = gradients.shape
         elements = self._rows * shape[1]
         self._per_step = largest_divisor(self._count, max_step_bytes // (4 * elements))
@@ -81,7 +84,15 @@ class SparseCycle:
         )
         self._number = v1.placeholder(tf.int32, [])
         self._staged_value = v1.placeholder(tf.float32, [])
-        values = tf.fill([self._rows, self._shape[1]], self._staged_value)
+        values_shape = [self._rows, self._shape[1]]
+        if self._borrowed:
+            values = v1.get_variable(
+                implementations.unique_name("values"),
+                initializer=tf.ones(values_shape),
+                use_resource=True,
+            ).read_value()
+        else:
+            values = tf.fill(values_shape, self._staged_value)
         self._fill_op = tf.raw_ops.Stage(
             values=[tf.gather(indices, self._number), values], shared_name=self._stage
         )
@@ -138,7 +149,7 @@ class SparseCycle:
 
     def _fill(self, first: int = 0) -> None:
         for number in range(first, first + self._per_step):
-            self._run_fill(number, _value(number))
+            self._run_fill(number, self._value(number))
 
     def apply_each(self) -> list[float]:
         """Applies all gradients; returns the time of each step without producing the gradients."""
@@ -156,7 +167,9 @@ class SparseCycle:
         """Runs one cycle and checks its mean. This also warms up the session."""
         self.apply_each()
         indices, values, _ = self._session.run(self._taken)
-        rows, means = sparse_data.mean(self._gradients, [_value(i) for i in range(self._count)])
+        rows, means = sparse_data.mean(
+            self._gradients, [self._value(i) for i in range(self._count)]
+        )
         if not np.array_equal(indices, rows):
             raise AssertionError(f"expected rows {rows}, got {indices}")
         if values.shape != (len(rows), self._shape[1]) or not np.allclose(
@@ -191,9 +204,8 @@ class SparseCycle:
             apply += seconds_for(self._run_apply)
         return net(apply + self.take(), produce + seconds_for(self._run_nothing))
 
+    def _value(self, i: int) -> float:
+        return 1 if self._borrowed else 1 + i / 64
+
     def close(self) -> None:
         self._session.close()
-
-
-def _value(i: int) -> float:
-    return 1 + i / 64

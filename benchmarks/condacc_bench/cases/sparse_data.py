@@ -17,6 +17,16 @@ def uniform(num_rows: int, rows: int, count: int) -> np.ndarray:
     return np.sort(np.array(drawn, np.int64))
 
 
+def drifting(num_rows: int, rows: int, count: int) -> np.ndarray:
+    """Returns gradients like those of `uniform`, each drawn from a range of its own.
+
+    The ranges have an eighth of all rows and move from the first rows to the last.
+    """
+    width = num_rows // 8
+    starts = np.linspace(0, num_rows - width, count, dtype=np.int64)
+    return uniform(width, rows, count) + starts[:, np.newaxis]
+
+
 def power_law(num_rows: int, rows: int, count: int) -> np.ndarray:
     """Returns unordered, repeated rows like the words of a text: the k-th has frequency k^-1.05."""
     rng = np.random.default_rng(2)

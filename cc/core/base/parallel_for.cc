@@ -6,7 +6,7 @@
 namespace condacc {
 
 void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
-                         const std::function<void(size_t, size_t)>& body) {
+                         LoopBody body) {
   std::atomic<bool> failed{false};
   const auto guarded = [&](size_t begin, size_t end) {
     try {

@@ -5,18 +5,22 @@
 #include <cstddef>
 #include <functional>
 
+#include "cc/core/base/function_ref.h"
+
 namespace condacc {
+
+// What a loop does with the range [begin, end).
+using LoopBody = FunctionRef<void(size_t begin, size_t end)>;
 
 // Calls body(begin, end) for disjoint ranges that cover [0, total), and returns when all calls have
 // returned. Several threads may call `body` at the same time. The length of each range but the last
 // is a multiple of `chunk`.
-using ParallelFor = std::function<void(size_t total, size_t chunk,
-                                       const std::function<void(size_t, size_t)>& body)>;
+using ParallelFor = std::function<void(size_t total, size_t chunk, LoopBody body)>;
 
 // Does what parallel_for does. If any call of `body` throws std::bad_alloc, this throws it after
 // all calls have returned.
 void ParallelForThrowing(const ParallelFor& parallel_for, size_t total, size_t chunk,
-                         const std::function<void(size_t, size_t)>& body);
+                         LoopBody body);
 
 }  // namespace condacc
 

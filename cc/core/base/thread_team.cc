@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cc/core/base/mutex.h"
+#include "cc/core/base/parallel_for.h"
 
 namespace condacc {
 namespace {
@@ -39,8 +40,7 @@ void SpinUntil(Condition is_over) {
 // A loop that threads share.
 class ThreadTeam::Loop {
  public:
-  Loop(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body)
-      : total_(total), chunk_(chunk), body_(body) {}
+  Loop(size_t total, size_t chunk, LoopBody body) : total_(total), chunk_(chunk), body_(body) {}
 
   // Runs a chunk. Returns false if none is left.
   bool RunChunk() {
@@ -53,7 +53,7 @@ class ThreadTeam::Loop {
  private:
   const size_t total_;
   const size_t chunk_;
-  const std::function<void(size_t, size_t)>& body_;
+  const LoopBody body_;
   std::atomic<size_t> next_{0};
 };
 
@@ -144,7 +144,7 @@ ThreadTeam::~ThreadTeam() {
   if (state_ != nullptr) state_->Dissolve();
 }
 
-void ThreadTeam::For(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
+void ThreadTeam::For(size_t total, size_t chunk, LoopBody body) {
   const size_t num_wanted = total <= chunk ? 0 : std::min(max_helpers_, (total - 1) / chunk);
   if (num_wanted == 0 || !EnsureState()) {
     body(0, total);

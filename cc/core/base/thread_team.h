@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 
+#include "cc/core/base/parallel_for.h"
+
 namespace condacc {
 
 // Runs the loops of one thread, with helpers on other threads. Helpers stay with the team from one
@@ -30,7 +32,7 @@ class ThreadTeam {
 
   // Does what a ParallelFor does. `body` must not throw. If memory for helpers is refused, the loop
   // does without them.
-  void For(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body);
+  void For(size_t total, size_t chunk, LoopBody body);
 
  private:
   class Loop;

@@ -192,21 +192,16 @@ void HostMergePass::WriteBuckets(size_t first, size_t last, const Output& output
 
 void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
                             const ParallelFor& parallel_for, size_t num_parts,
-                            const PartWritten& part_written) {
-  const struct {
-    const HostMergePass* merge;
-    Output output;
-  } pass = {this,
-            {indices, static_cast<char*>(values), divisor,
-             RowAdder(layout_.type, layout_.width, /*out_is_float32=*/false,
-                      /*bypasses_cache=*/!is_cached_, values)}};
+                            PartWritten part_written) {
+  const Output output = {indices, static_cast<char*>(values), divisor,
+                         RowAdder(layout_.type, layout_.width, /*out_is_float32=*/false,
+                                  /*bypasses_cache=*/!is_cached_, values)};
   const size_t num_buckets = entries_.num_buckets();
   for (size_t begin = 0, end = 0, part = 1; begin < num_buckets; begin = end, ++part) {
     const size_t last_row = num_rows() * part / num_parts;
     while (end < num_buckets && (end == begin || num_rows_before(end + 1) <= last_row)) ++end;
-    // The function captures so little that std::function does not allocate.
-    const auto write = [&pass, begin](size_t first, size_t last) {
-      pass.merge->WriteBuckets(begin + first, begin + last, pass.output);
+    const auto write = [this, &output, begin](size_t first, size_t last) {
+      WriteBuckets(begin + first, begin + last, output);
     };
     if (end - begin <= kWalkChunk) {
       write(0, end - begin);

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/dense/row_math.h"
 #include "cc/core/sparse/merged_rows.h"
@@ -58,14 +58,15 @@ class HostMergePass {
     size_t num_rows;
   };
   // Called between the parts of a result.
-  using PartWritten = std::function<void(const Position& position)>;
+  using PartWritten = FunctionRef<void(const Position& position)>;
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
   // weight of the gradients that contain the row. The result is written in about `num_parts` parts,
   // and the calling thread calls `part_written` between them. Allocates nothing and cannot fail.
-  void WriteTo(int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
-               size_t num_parts = 1, const PartWritten& part_written = nullptr);
+  void WriteTo(
+      int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
+      size_t num_parts = 1, PartWritten part_written = [](const Position&) {});
 
  private:
   struct Output;

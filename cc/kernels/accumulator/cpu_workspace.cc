@@ -88,9 +88,7 @@ CpuWorkspace::CpuWorkspace(tensorflow::OpKernelContext* ctx)
     : CpuWorkspace(AllocatorOf(ctx->device()), PoolOf(ctx->device())) {}
 
 CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
-    : allocator_(allocator),
-      parallel_for_([this, pool](size_t total, size_t chunk,
-                                 const std::function<void(size_t, size_t)>& body) {
+    : allocator_(allocator), parallel_for_([this, pool](size_t total, size_t chunk, LoopBody body) {
         if (!team_.has_value()) {
           team_.emplace(
               static_cast<size_t>(pool->NumThreads() - 1),

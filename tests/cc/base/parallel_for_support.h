@@ -5,20 +5,20 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <thread>
 #include <vector>
 
+#include "cc/core/base/parallel_for.h"
+
 namespace condacc {
 
-inline void SerialFor(size_t total, size_t chunk, const std::function<void(size_t, size_t)>& body) {
+inline void SerialFor(size_t total, size_t chunk, LoopBody body) {
   for (size_t begin = 0; begin < total; begin += chunk) {
     body(begin, std::min(total, begin + chunk));
   }
 }
 
-inline void ThreadedFor(size_t total, size_t chunk,
-                        const std::function<void(size_t, size_t)>& body) {
+inline void ThreadedFor(size_t total, size_t chunk, LoopBody body) {
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
