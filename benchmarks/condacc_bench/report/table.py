@@ -90,7 +90,7 @@ def _judged(result: Result) -> str:
 
 
 def _quantity(metric: str, value: float) -> str:
-    if metric.startswith(("growth", "peak")):
+    if metric.startswith(("growth", "peak", "left")):
         return f"{value:.2f}"
     if metric.endswith("/s"):
         return f"{value:,.0f}/s"

@@ -43,11 +43,10 @@ struct Gradient {
   Buffer float32_memory;  // Memory for a float32 sum.
 
   // RoundSum sets these fields of sparse gradients.
-  bool is_kept = false;            // If true, indices and values are in memory that may be kept.
-  bool values_are_a_copy = false;  // If true, the values' memory may be reused for a copy.
-  IndexSpan index_span;            // The indices, and what is known about them.
-  int64_t index_bound = -1;        // Indices must be lower. -1 means no bound.
-  int64_t number = 0;              // Number of the gradient in the sum, counted from 1.
+  bool is_kept = false;      // If true, indices and values are in memory that may be kept.
+  IndexSpan index_span;      // The indices, and what is known about them.
+  int64_t index_bound = -1;  // Indices must be lower. -1 means no bound.
+  int64_t number = 0;        // Number of the gradient in the sum, counted from 1.
   // If not OK, the reason why the gradient cannot be added. Its indices and values are then freed.
   Status failure;
 };

@@ -13,7 +13,6 @@
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/shape.h"
-#include "cc/core/base/spare_buffers.h"
 #include "cc/core/base/status.h"
 
 namespace condacc {
@@ -55,9 +54,6 @@ struct SumOptions {
   size_t fold_bytes = size_t{160} << 20;
   // A fold of at least this many bytes takes long.
   size_t long_fold_bytes = size_t{16} << 20;
-  // Memory for copies of values that are not owned.
-  std::shared_ptr<SpareBuffers> spares =
-      std::make_shared<SpareBuffers>(size_t{64} << 20, &HoldBudget::Unlimited());
 };
 
 // The result of MissingFrom(): what Prepare() must still supply before Append().

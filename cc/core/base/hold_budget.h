@@ -8,9 +8,9 @@
 
 namespace condacc {
 
-// Counts the bytes of pending gradients (those that were accepted but not yet added) and of spare
-// buffers. Holding several gradients and adding them in one pass is faster than adding each
-// immediately, but needs more memory. Thread-safe.
+// Counts the bytes of pending gradients (those that were accepted but not yet added). Holding
+// several gradients and adding them in one pass is faster than adding each immediately, but needs
+// more memory. Thread-safe.
 class HoldBudget {
  public:
   explicit constexpr HoldBudget(size_t max_bytes) : max_bytes_(max_bytes) {}
@@ -25,14 +25,6 @@ class HoldBudget {
   void Add(size_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
   size_t num_held() const { return held_.load(std::memory_order_relaxed); }
   bool IsExceeded() const { return num_held() > max_bytes_; }
-  // Adds to the number of bytes held if that stays within the budget, and returns whether it does.
-  bool TryAdd(size_t bytes) {
-    size_t held = num_held();
-    while (held + bytes <= max_bytes_) {
-      if (held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed)) return true;
-    }
-    return false;
-  }
 
  private:
   const size_t max_bytes_;

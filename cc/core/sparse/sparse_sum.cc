@@ -71,10 +71,7 @@ template <class Rows>
 Status SparseSum<Rows>::CopyValues(Workspace& workspace, Gradient* gradient) const {
   const Shape& shape = gradient->shape;
   Buffer copy;
-  Status status;
-  gradient->values_are_a_copy = Rows::kIsHost;
-  if (Rows::kIsHost) copy = options_.spares->Take(shape);
-  if (!copy) status = workspace.Allocate(options_.type, shape, &copy);
+  Status status = workspace.Allocate(options_.type, shape, &copy);
   const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(options_.type);
   if (status.ok()) status = workspace.Copy(gradient->values.data(), num_bytes, copy.data());
   gradient->values = std::move(copy);
@@ -165,7 +162,7 @@ void SparseSum<Rows>::RunFold(Workspace& workspace) noexcept {
   has_folded_ = rows_.Fold(&folding_, OfRows(workspace));
   if (!has_folded_) return;
   MoveBad(&folding_);
-  Release(&folding_);
+  folding_.clear();
   workspace.NoteFreed(folding_bytes_);
 }
 
@@ -243,7 +240,7 @@ void SparseSum<Rows>::Clear() noexcept {
   Hold(-held_bytes_);
   bad_.clear();
   refused_.clear();
-  Release(&pending_);
+  pending_.clear();
   pending_bytes_ = 0;
   rows_.Clear();
   num_merged_ = 0;
@@ -258,16 +255,6 @@ size_t SparseSum<Rows>::BytesOf(const Gradient& gradient) const {
   const auto elements = static_cast<size_t>(gradient.shape.num_elements());
   return kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
          elements * SizeOf(options_.type);
-}
-
-template <class Rows>
-void SparseSum<Rows>::Release(std::list<Gradient>* gradients) {
-  for (Gradient& gradient : *gradients) {
-    if (!gradient.values_are_a_copy || !gradient.values) continue;
-    const size_t bytes = BytesOf(gradient);
-    options_.spares->Give(std::move(gradient.values), gradient.shape, bytes);
-  }
-  gradients->clear();
 }
 
 template class SparseSum<HostRows>;

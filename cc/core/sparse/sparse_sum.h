@@ -78,8 +78,6 @@ class SparseSum final : public RoundSum {
   size_t MaxPending() const;
 
   size_t BytesOf(const Gradient& gradient) const;
-  // Frees gradients whose values have been added. Gives the memory of copies to the spares.
-  void Release(std::list<Gradient>* gradients);
   // Returns whether `rows_` could not add the gradient.
   static bool IsBad(const Gradient& gradient) { return !gradient.failure.ok(); }
   // Moves bad gradients to `bad_`.

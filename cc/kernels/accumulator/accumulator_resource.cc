@@ -114,7 +114,6 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
   options.shape = ShapeOf(spec.shape);
   options.reduction = ReductionOf(spec.reduction_type);
   options.budget = &device.budget();
-  options.spares = std::make_shared<SpareBuffers>(size_t{64} << 20, options.budget);
   options.max_inputs = device.max_inputs;
   options.adds_ahead = device.adds_small_at_once;
   if (!device.adds_small_at_once) options.small_bytes = 0;

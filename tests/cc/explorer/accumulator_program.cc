@@ -110,7 +110,6 @@ Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
     options.sum.long_fold_bytes = Chance(50) ? 0 : 600;
     if (Chance(66))
       options.start_thread = [this](const WorkspaceUser& work) { return Start(work); };
-    options.sum.spares = std::make_shared<SpareBuffers>(size_t{1} << 20, &budget_);
   }
   return options;
 }

@@ -148,7 +148,6 @@ class Calls {
     options_.sum.holds_borrowed = source_.Below(2) == 0;
     budget_ = std::make_unique<HoldBudget>(size_t{1} << (source_.Below(20)));
     options_.sum.budget = budget_.get();
-    options_.sum.spares = std::make_shared<SpareBuffers>(1 << 16, budget_.get());
     accumulator_ = std::make_unique<Accumulator>(options_);
   }
 

@@ -24,7 +24,6 @@ inline Accumulator::Options DeviceOptions(HoldBudget* budget, size_t fold_bytes)
   options.new_sum = NewSparseSum<DeviceRows>;
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
-  options.sum.spares = std::make_shared<SpareBuffers>(0, budget);
   return options;
 }
 

@@ -22,7 +22,6 @@ Accumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
   options.new_sum = NewSparseSum<HostRows>;
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
-  options.sum.spares = std::make_shared<SpareBuffers>(1 << 20, budget);
   return options;
 }
 

@@ -24,7 +24,6 @@ class SparseOutOfMemory : public testing::Test {
   SparseOutOfMemory() {
     memory_stays_short = true;
     options_.budget = &budget_;
-    options_.spares = std::make_shared<SpareBuffers>(0, &budget_);
   }
 
   // Fills the sum with four merged gradients and two pending ones, which are so large that their

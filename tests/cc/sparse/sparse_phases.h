@@ -47,7 +47,6 @@ class SparsePhases : public testing::Test {
     options.sum.budget = budget;
     options.sum.fold_bytes = 1;  // Every fourth gradient is due for a fold.
     options.sum.reduction = Reduction::kSum;
-    options.sum.spares = std::make_shared<SpareBuffers>(0, budget);
     return options;
   }
 

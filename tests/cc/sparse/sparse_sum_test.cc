@@ -28,7 +28,6 @@ class SparseSumTest : public testing::TestWithParam<bool> {
  protected:
   SparseSumTest() {
     options_.budget = &budget_;
-    options_.spares = std::make_shared<SpareBuffers>(0, &budget_);
     sum_ = std::make_unique<Sum>(options_);
   }
 
