@@ -16,9 +16,12 @@ _SOURCE = r"""
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static size_t refused_size = 0;
@@ -44,18 +47,21 @@ static int find_plugin(struct dl_phdr_info* info, size_t size, void* data) {
   return 1;
 }
 
-// The requests of this thread for memory during which the plugin is on its stack.
+// The requests of this thread for memory, mappings and threads during which the plugin is on its
+// stack.
 static __thread long num_requests = 0;
-static __thread long refused_request = 0;  // Its number, counted from 1. 0: none.
+// Requests with these numbers, counted from 1, are refused.
+static __thread long first_refused = 0, end_refused = 0;
 static __thread int is_counting = 0;
 
-// Begins to count the requests of this thread anew, and refuses this one. 0: refuses none.
-void refuse_request(long number) {
+// Begins to count the requests of this thread anew, and refuses `count` of them from this one on.
+void refuse_requests(long first, long count) {
   void* frame;
   if (plugin_end == 0) dl_iterate_phdr(find_plugin, 0);
   backtrace(&frame, 1);  // The first call asks for memory.
   num_requests = 0;
-  refused_request = number;
+  first_refused = first;
+  end_refused = first + count;
   is_counting = 1;
 }
 
@@ -75,7 +81,9 @@ static int is_refused_request(void) {
     is_of_plugin |= (uintptr_t)frames[i] >= plugin_begin && (uintptr_t)frames[i] < plugin_end;
   }
   is_counting = 1;
-  return is_of_plugin && ++num_requests == refused_request;
+  if (!is_of_plugin) return 0;
+  ++num_requests;
+  return num_requests >= first_refused && num_requests < end_refused;
 }
 
 static int is_refused(size_t size) {
@@ -109,6 +117,36 @@ void* aligned_alloc(size_t alignment, size_t size) {
   static void* (*next)(size_t, size_t) = 0;
   if (!next) next = (void* (*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
   return is_refused(size) ? 0 : next(alignment, size);
+}
+
+void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) {
+  static void* (*next)(void*, size_t, int, int, int, off_t) = 0;
+  if (!next) next = (void* (*)(void*, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+  if (!is_refused_request()) return next(at, size, protection, flags, file, offset);
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+
+void* mremap(void* from, size_t old_size, size_t new_size, int flags, ...) {
+  static void* (*next)(void*, size_t, size_t, int, ...) = 0;
+  if (!next) next = (void* (*)(void*, size_t, size_t, int, ...))dlsym(RTLD_NEXT, "mremap");
+  va_list arguments;
+  va_start(arguments, flags);
+  void* const to = flags & MREMAP_FIXED ? va_arg(arguments, void*) : 0;
+  va_end(arguments);
+  if (!is_refused_request()) return next(from, old_size, new_size, flags, to);
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* options, void* (*run)(void*),
+                   void* argument) {
+  static int (*next)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) = 0;
+  if (!next) {
+    next = (int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*))dlsym(
+        RTLD_NEXT, "pthread_create");
+  }
+  return is_refused_request() ? EAGAIN : next(thread, options, run, argument);
 }
 
 // operator new(size_t, std::align_val_t, const std::nothrow_t&), from which TensorFlow 2.22 takes
