@@ -252,7 +252,7 @@ def test_an_infinite_gradient_skips_the_update_and_halves_the_scale_once():
     assert num_updates(model) == 1
 
 
-def test_a_micro_batch_that_is_not_finite_is_skipped():
+def test_a_micro_batch_that_is_not_finite_is_skipped(caplog):
     model, plain = compiled(), compiled()
     accumulation = accumulate_gradients(model, 3, skip_non_finite=True)
     y = Y.copy()
@@ -262,6 +262,11 @@ def test_a_micro_batch_that_is_not_finite_is_skipped():
     plain.train_on_batch(X[rest], Y[rest])
     assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
     assert (num_updates(model), accumulation.num_skipped()) == (1, 1)
+    assert not caplog.messages
+    for _ in range(2):
+        model.fit(X[:32], np.full_like(Y[:32], np.nan), batch_size=BATCH_SIZE, verbose=0)
+    (warning,) = caplog.messages
+    assert "has skipped 4 micro-batches, because their gradients are not finite" in warning
     scaling = keras.optimizers.LossScaleOptimizer(trainings.sgd())
     with pytest.raises(ValueError, match="skip_non_finite=True would hide"):
         model.compile(scaling, "mse")

@@ -128,6 +128,7 @@ class GradientAccumulator(Trackable):
             )
         self._skips_non_finite = bool(skip_non_finite)
         self._num_skipped_in_row = 0
+        self._num_skipped_before = 0
         self._has_warned_of_skips = False
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._absences = KnownAbsences(self._checks)
@@ -468,20 +469,30 @@ class GradientAccumulator(Trackable):
     def _note_skipped(self, is_skipped: tf.Tensor | bool, sums: Sequence[VariableSum]) -> None:
         """Logs a warning once if as many micro-batches as an update has are skipped in a row.
 
-        In a function, and under a strategy, only `num_skipped` counts them.
+        In a function, and under a strategy, `num_skipped` counts them.
         """
         if not self._skips_non_finite or not tf.executing_eagerly() or tf.distribute.has_strategy():
             return
         self._num_skipped_in_row = self._num_skipped_in_row + 1 if is_skipped else 0
-        if not self._has_warned_of_skips and self._num_skipped_in_row >= int(
-            self._num_required(sums)
-        ):
+        self._warn_of_skips(self._num_skipped_in_row, sums)
+
+    def _note_skipped_in_epoch(self) -> None:
+        """Logs the same warning if so many were skipped since the last call, for ``fit``."""
+        sums = self._replicas.of_any_replica()
+        if not self._skips_non_finite or sums is None:
+            return
+        number = int(self.num_skipped())
+        self._warn_of_skips(number - self._num_skipped_before, sums)
+        self._num_skipped_before = number
+
+    def _warn_of_skips(self, number: int, sums: Sequence[VariableSum]) -> None:
+        if not self._has_warned_of_skips and number >= int(self._num_required(sums)):
             self._has_warned_of_skips = True
             _LOG.warning(
-                "%s has skipped %d micro-batches in a row, because their gradients are not finite: "
-                "as many as an update has. The model may have diverged.",
+                "%s has skipped %d micro-batches, because their gradients are not finite: as many "
+                "as an update has, or more. The model may have diverged.",
                 self._title,
-                self._num_skipped_in_row,
+                number,
             )
 
     def _update_if(

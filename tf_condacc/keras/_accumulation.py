@@ -325,6 +325,8 @@ class Accumulation:
                 "optimizers that accumulate. The model's own does by default, and others if they "
                 "are in optimizers=."
             )
+        for accumulator in self._accumulators.values():
+            accumulator.gradients._note_skipped_in_epoch()
         if self._remainder == "drop":
             self.discard_remainder()
         elif self._remainder == "apply" or is_last:

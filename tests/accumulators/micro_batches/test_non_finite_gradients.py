@@ -143,4 +143,4 @@ def test_skipping_as_much_as_an_update_is_warned_about_once(caplog):
     for _ in range(7):
         accumulator.accumulate([nan])
     (message,) = caplog.messages
-    assert message.startswith("GradientAccumulator 'mine' has skipped 3 micro-batches in a row")
+    assert message.startswith("GradientAccumulator 'mine' has skipped 3 micro-batches, because")
