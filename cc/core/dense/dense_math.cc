@@ -25,10 +25,10 @@ constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one t
 // Adds kInputs inputs in one pass, starting at element `offset` of each. `out` may be one of the
 // operands, since each element is read before it is written.
 template <typename T, size_t kInputs, bool kDivide>
-CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* inputs, size_t offset,
+CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const void* const* inputs, size_t offset,
                                    size_t size, T divisor) {
   const T* in[kInputs + 1];
-  for (size_t k = 0; k < kInputs; ++k) in[k] = inputs[k] + offset;
+  for (size_t k = 0; k < kInputs; ++k) in[k] = static_cast<const T*>(inputs[k]) + offset;
   CONDACC_NO_ALIASING
   for (size_t i = 0; i < size; ++i) {
     T sum = first[i];
@@ -41,7 +41,7 @@ CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const T* const* input
 template <typename T, bool kDivide>
 struct PlainPass {
   template <size_t kInputs>
-  static void Run(T* out, const T* first, const T* const* inputs, size_t offset, size_t size,
+  static void Run(T* out, const T* first, const void* const* inputs, size_t offset, size_t size,
                   T divisor) {
     AddPass<T, kInputs, kDivide>(out, first, inputs, offset, size, divisor);
   }
@@ -53,7 +53,7 @@ struct PlainPass {
 template <typename T, bool kDivide>
 struct Avx2Pass {
   template <size_t kInputs>
-  static CONDACC_AVX2 void Run(T* out, const T* first, const T* const* inputs, size_t offset,
+  static CONDACC_AVX2 void Run(T* out, const T* first, const void* const* inputs, size_t offset,
                                size_t size, T divisor) {
     AddPass<T, kInputs, kDivide>(out, first, inputs, offset, size, divisor);
   }
@@ -64,7 +64,6 @@ struct Avx2Pass {
 // Adds a range of elements of a type whose sums are of the same type.
 template <template <typename, bool> class Pass, typename T>
 void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
-  const T* const* inputs = reinterpret_cast<const T* const*>(args.inputs);
   const auto& last_pass = args.divisor != 1 ? kPasses<Pass<T, true>> : kPasses<Pass<T, false>>;
   for (size_t b = begin; b < end;) {
     // If there are more inputs than one pass reads, several passes go over a chunk, whose running
@@ -75,11 +74,11 @@ void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
     const T* first = static_cast<const T*>(args.first) + b;
     size_t done = 0;
     for (; args.num_inputs - done > kMaxInputs; done += kMaxInputs) {
-      kPasses<Pass<T, false>>[kMaxInputs](sums, first, inputs + done, b, e - b, 1);
+      kPasses<Pass<T, false>>[kMaxInputs](sums, first, args.inputs + done, b, e - b, 1);
       first = sums;
     }
-    last_pass[args.num_inputs - done](static_cast<T*>(args.out) + b, first, inputs + done, b, e - b,
-                                      static_cast<T>(args.divisor));
+    last_pass[args.num_inputs - done](static_cast<T*>(args.out) + b, first, args.inputs + done, b,
+                                      e - b, static_cast<T>(args.divisor));
     b = e;
   }
 }

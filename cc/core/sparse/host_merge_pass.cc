@@ -103,7 +103,8 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
       Prefetch(values, layout_.num_bytes(), is_cached_);
       new (place + i * sizeof(values)) const void*(values);
     }
-    const auto* const operands = std::launder(reinterpret_cast<const void* const*>(place));
+    const void* const* const operands =
+        num_operands == 0 ? nullptr : std::launder(reinterpret_cast<const void* const*>(place));
     const size_t num_firsts = row.is_new && begin == 0 ? 1 : 0;
     args->out = out;
     args->first = num_firsts == 1 ? operands[0] : sum;
