@@ -11,6 +11,7 @@ import time
 import pytest
 import tensorflow as tf
 
+import tf_condacc
 from tests.processes.isolated import isolated
 from tests.support.accumulator_support import (
     Background,
@@ -64,13 +65,20 @@ def test_process_exits_with_waiting_takes(impl):
 
 
 @isolated(alone=True)
-def test_process_exits_while_daemon_threads_use_numbers(ours):
+def test_process_exits_while_daemon_threads_work():
     """Threads that make tensors of Python numbers would abort the process, often but not always.
 
-    The exit status of the process is checked as well.
+    One of the threads fills a sparse accumulator, whose folds have threads of their own. The exit
+    status of the process is checked as well.
     """
     gradient = tf.ones([1000])
-    acc = ours.dense(tf.float32, [1000])
+    acc = tf_condacc.ConditionalAccumulator(tf.float32, [1000])
+    slices = tf.IndexedSlices(tf.ones([100_000, 64]), tf.range(100_000, dtype=tf.int64))
+    sparse = tf_condacc.SparseConditionalAccumulator(tf.float32, [None, 64])
+
+    def fill() -> None:
+        while True:
+            sparse.apply_indexed_slices_grad(slices, 2**60)
 
     def use() -> None:
         while True:
@@ -79,6 +87,9 @@ def test_process_exits_while_daemon_threads_use_numbers(ours):
             acc.try_apply_grad(gradient, 2**60, weight=2.0)
             acc.try_take_grad(3)
 
+    threading.Thread(target=fill, daemon=True).start()
+    while int(sparse.num_accumulated()) < 20:  # A fold begins before.
+        time.sleep(0.01)
     for _ in range(6):
         threading.Thread(target=use, daemon=True).start()
     time.sleep(0.3)
