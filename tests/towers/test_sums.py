@@ -229,8 +229,8 @@ class TestTheOps:
     def test_a_take_of_too_few_fails_rather_than_waits(self, kind: str):
         handle = self._sum(kind)
         take = getattr(ops, f"condacc_tower_{kind}_take")
-        match = "Expected 2 gradients to have been added, got 0"
-        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+        match = "Expected at least 2 gradients and no pending take, got 0"
+        with pytest.raises(tf.errors.FailedPreconditionError, match=match):
             take(handle, 2, dtype=tf.float32)
 
     def test_handles_and_dtypes_of_something_else_are_refused(self):

@@ -65,7 +65,7 @@ all gradients have been added.
 num_required: How many gradients there are: [] int32.
 sum: The sum or mean of the gradients, as the reduction_type says.
 
-InvalidArgument if fewer have been added, or the dtype is not the sum's.
+FailedPrecondition if fewer have been added. InvalidArgument if the dtype is not the sum's.
 )");
 
 REGISTER_OP("Condacc>TowerDenseSumAtOnce")
@@ -156,8 +156,8 @@ values: The sum or mean of each row, as the reduction_type says: [n, d1, ...] dt
 shape: The shape of the dense tensor whose rows they are: [rank] int64. The first dimension is -1 if
   the sum does not know it.
 
-InvalidArgument if fewer have been added, or the dtype is not the sum's; ResourceExhausted if memory
-is short.
+FailedPrecondition if fewer have been added; InvalidArgument if the dtype is not the sum's;
+ResourceExhausted if memory is short.
 )");
 
 }  // namespace
