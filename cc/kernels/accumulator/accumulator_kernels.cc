@@ -10,8 +10,8 @@
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/out_of_memory.h"
+#include "cc/kernels/base/resource_op.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace condacc {
@@ -20,8 +20,6 @@ namespace {
 using tensorflow::DEVICE_DEFAULT;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 
 // Outputs a counter of the accumulators that the inputs refer to: the lowest of several, and at
 // most the highest value of `T`.
@@ -36,60 +34,56 @@ class CounterOp : public Kernel {
     int64_t lowest = std::numeric_limits<T>::max();
     for (int i = 0; i < ctx->num_inputs(); ++i) {
       AccumulatorPtr accumulator;
-      TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &accumulator, i));
+      TF_RETURN_IF_ERROR(LookupInput(ctx, i, &accumulator));
       lowest = std::min(lowest, (accumulator->core().*counter)());
     }
-    Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
-    output->scalar<T>()() = static_cast<T>(lowest);
+    T* output = nullptr;
+    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &output));
+    *output = static_cast<T>(lowest);
     return absl::OkStatus();
   }
 };
 
-class SetGlobalStepOp : public Kernel {
- public:
-  using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
+// Inputs: handle, new_global_step.
+absl::Status SetGlobalStep(AccumulatorResource& accumulator, const NoAttributes&,
+                           OpKernelContext* ctx) {
+  int64_t step = 0;
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
+  const int64_t previous = accumulator.core().SetGlobalStep(step);
+  if (previous <= step) return absl::OkStatus();
+  IfThereIsMemory([&] {
+    LOG(WARNING) << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
+                 << previous << " >= " << step << " = new_global_step. (" << accumulator.where()
+                 << ")";
+  });
+  return absl::OkStatus();
+}
 
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    AccumulatorPtr accumulator;
-    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &accumulator));
-    int64_t step = 0;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "new_global_step", *accumulator, &step));
-    const int64_t previous = accumulator->core().SetGlobalStep(step);
-    if (previous <= step) return absl::OkStatus();
-    IfThereIsMemory([&] {
-      LOG(WARNING)
-          << "Attempt to set current_global_step_ to smaller value: current_global_step_ = "
-          << previous << " >= " << step << " = new_global_step. (" << accumulator->where() << ")";
-    });
-    return absl::OkStatus();
+struct ResetAttributes {
+  bool only_forward = false;
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    return ctx->GetAttr("only_forward", &only_forward);
   }
 };
 
-class ResetOp : public Kernel {
+// Inputs: handle, global_step. Output: num_discarded.
+absl::Status Reset(AccumulatorResource& accumulator, const ResetAttributes& attributes,
+                   OpKernelContext* ctx) {
+  int64_t step = 0;
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "global_step", accumulator, &step));
+  // The output is allocated first: nothing may fail after the gradients have been discarded.
+  int64_t* num_discarded = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &num_discarded));
+  *num_discarded = accumulator.core().Reset(step, attributes.only_forward);
+  return absl::OkStatus();
+}
+
+class ResetOp : public ResourceOp<AccumulatorResource, ResetAttributes, Reset> {
  public:
-  explicit ResetOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("only_forward", &only_forward_));
-  }
+  using ResourceOp::ResourceOp;
   // A reset frees memory, and may have to wait until a take has been served.
   bool IsExpensive() override { return true; }
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    AccumulatorPtr accumulator;
-    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &accumulator));
-    int64_t step = 0;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "global_step", *accumulator, &step));
-    // The output is allocated first: nothing may fail after the gradients have been discarded.
-    Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
-    output->scalar<int64_t>()() = accumulator->core().Reset(step, only_forward_);
-    return absl::OkStatus();
-  }
-
-  bool only_forward_ = false;
 };
 
 // Inputs: taken, value. Output: the value, or Aborted if it was not taken.
@@ -119,6 +113,7 @@ class RequireTakenOp : public Kernel {
 
 using NumAccumulatedOp = CounterOp<int32_t, &Accumulator::num_accumulated>;
 using NumDroppedOp = CounterOp<int64_t, &Accumulator::num_dropped>;
+using SetGlobalStepOp = ResourceOp<AccumulatorResource, NoAttributes, SetGlobalStep>;
 using GlobalStepOp = CounterOp<int64_t, &Accumulator::global_step>;
 
 // All inputs and outputs of these ops are in host memory, so one kernel serves devices of every

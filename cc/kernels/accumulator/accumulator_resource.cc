@@ -191,14 +191,10 @@ absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat(message, " (", where_, ")"));
 }
 
-absl::Status LookupAccumulator(OpKernelContext* ctx, AccumulatorPtr* accumulator, int index) {
-  return LookupInput(ctx, index, "handle", "an accumulator", accumulator);
-}
-
 absl::Status LookupAccumulator(OpKernelContext* ctx, const AccumulatorKind& kind,
                                tensorflow::DataType dtype, AccumulatorPtr* accumulator) {
   AccumulatorPtr found;
-  TF_RETURN_IF_ERROR(LookupAccumulator(ctx, &found));
+  TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
   const AccumulatorSpec& spec = found->spec();
   if (spec.kind != &kind) {
     return absl::InvalidArgumentError(

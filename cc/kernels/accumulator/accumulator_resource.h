@@ -57,6 +57,9 @@ absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* sp
 // two kinds at once.
 class AccumulatorResource : public PluginResource {
  public:
+  static constexpr char kArgument[] = "handle";
+  static constexpr char kWhat[] = "an accumulator";
+
   // `start_thread` may be null.
   AccumulatorResource(const AccumulatorSpec& spec, const Device& device,
                       const ThreadStarter& start_thread);
@@ -83,12 +86,7 @@ class AccumulatorResource : public PluginResource {
 
 using AccumulatorPtr = tensorflow::core::RefCountPtr<AccumulatorResource>;
 
-// Finds the accumulator that input `index` is a handle of. Returns InvalidArgument if the input is
-// not a single handle or is a handle of something else, and NotFound if the accumulator is gone.
-absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator,
-                               int index = 0);
-
-// The same for an op that works with accumulators of one kind and dtype. Also returns
+// Finds the accumulator that input 0 is a handle of, with the errors of LookupInput(). Also returns
 // InvalidArgument if the accumulator has another kind or dtype, or if its shape differs from the
 // handle's.
 absl::Status LookupAccumulator(tensorflow::OpKernelContext* ctx, const AccumulatorKind& kind,

@@ -30,6 +30,13 @@ absl::Status LookupInput(tensorflow::OpKernelContext* ctx, int index, absl::stri
   return tensorflow::LookupResource(ctx, input.flat<tensorflow::ResourceHandle>()(0), resource);
 }
 
+// The same for a class that says by which input its handle comes, and what it is.
+template <class Resource>
+absl::Status LookupInput(tensorflow::OpKernelContext* ctx, int index,
+                         tensorflow::core::RefCountPtr<Resource>* resource) {
+  return LookupInput(ctx, index, Resource::kArgument, Resource::kWhat, resource);
+}
+
 // Reads a scalar input. Returns InvalidArgument if the input is not a scalar.
 template <typename T>
 absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::string_view argument,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/staleness/staleness_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
@@ -139,48 +140,62 @@ struct FromDeviceMemory {
 
 #endif
 
+struct DecideAttributes {
+  std::string counter;
+  tensorflow::DataType dtype;
+  std::string optimizer;
+
+  absl::Status Read(tensorflow::OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("counter", &counter));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("T", &dtype));
+    return ctx->GetAttr("optimizer", &optimizer);
+  }
+};
+
 // Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
 // staleness, reservation.
 template <class StepVariable, class ReadFrom>
-class DecideOp : public StalenessGateUserOp {
+absl::Status Decide(StalenessGateResource& resource, const DecideAttributes& attributes,
+                    tensorflow::OpKernelContext* ctx) {
+  StepVariable step;
+  int64_t local_step = 0;
+  int64_t limit = 0;
+  TF_RETURN_IF_ERROR(step.Find(ctx, 1));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "local_step", &local_step));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "limit", &limit));
+  // Everything that may fail is done before the decision.
+  bool* accepted = nullptr;
+  int64_t* staleness = nullptr;
+  tensorflow::ResourceHandle* reservation = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &accepted));
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 1, &staleness));
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 2, &reservation));
+  auto* const made = new StalenessReservationResource(&resource, attributes.counter);
+  *reservation = tensorflow::ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
+      made, ctx->device()->name());
+  const DecisionArgs args = {attributes.counter, local_step, limit, attributes.dtype};
+  StalenessGate::Decision decision;
+  TF_RETURN_IF_ERROR(ReadFrom::Decide(ctx, &resource.gate(), args, &step, &decision));
+  if (decision.accepted) made->Open(decision, attributes.optimizer);
+  *accepted = decision.accepted;
+  *staleness = decision.staleness;
+  return absl::OkStatus();
+}
+
+// The same, with errors that name the gate.
+template <class StepVariable, class ReadFrom>
+absl::Status DecideNamed(StalenessGateResource& resource, const DecideAttributes& attributes,
+                         tensorflow::OpKernelContext* ctx) {
+  return resource.Named(Decide<StepVariable, ReadFrom>(resource, attributes, ctx));
+}
+
+template <class StepVariable, class ReadFrom>
+class DecideOp : public ResourceOp<StalenessGateResource, DecideAttributes,
+                                   DecideNamed<StepVariable, ReadFrom>> {
  public:
-  explicit DecideOp(tensorflow::OpKernelConstruction* ctx) : StalenessGateUserOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("T", &dtype_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("optimizer", &optimizer_));
-  }
+  using DecideOp::ResourceOp::ResourceOp;
   // See ApplyOp::IsExpensive().
   bool IsExpensive() override { return ReadFrom::kWaitsForDevice; }
-
- private:
-  absl::Status RunOn(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) override {
-    StepVariable step;
-    int64_t local_step = 0;
-    int64_t limit = 0;
-    TF_RETURN_IF_ERROR(step.Find(ctx, 1));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "local_step", &local_step));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "limit", &limit));
-    // Everything that may fail is done before the decision.
-    tensorflow::Tensor* accepted = nullptr;
-    tensorflow::Tensor* staleness = nullptr;
-    tensorflow::Tensor* reservation = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, tensorflow::TensorShape({}), &accepted));
-    TF_RETURN_IF_ERROR(ctx->allocate_output(1, tensorflow::TensorShape({}), &staleness));
-    TF_RETURN_IF_ERROR(ctx->allocate_output(2, tensorflow::TensorShape({}), &reservation));
-    auto* const made = new StalenessReservationResource(resource, counter());
-    reservation->scalar<tensorflow::ResourceHandle>()() =
-        tensorflow::ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
-            made, ctx->device()->name());
-    const DecisionArgs args = {counter(), local_step, limit, dtype_};
-    StalenessGate::Decision decision;
-    TF_RETURN_IF_ERROR(ReadFrom::Decide(ctx, &resource->gate(), args, &step, &decision));
-    if (decision.accepted) made->Open(decision, optimizer_);
-    accepted->scalar<bool>()() = decision.accepted;
-    staleness->scalar<int64_t>()() = decision.staleness;
-    return absl::OkStatus();
-  }
-
-  tensorflow::DataType dtype_;
-  std::string optimizer_;
 };
 
 }  // namespace condacc

@@ -1,76 +1,69 @@
 // Kernels of the staleness gate.
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/inputs.h"
-#include "cc/kernels/base/kernel.h"
+#include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/staleness/decide_op.h"
 #include "cc/kernels/staleness/staleness_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
 namespace {
 
 using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-using tensorflow::core::RefCountPtr;
 
-// Ends a reservation. Inputs: reservation, applied.
-class EndOp : public Kernel {
- public:
-  using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
+struct CounterAttributes {
+  std::string counter;
 
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    RefCountPtr<StalenessReservationResource> reservation;
-    bool applied = false;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, "reservation", "a reservation", &reservation));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "applied", &applied));
-    reservation->End(applied);
-    return absl::OkStatus();
-  }
+  absl::Status Read(OpKernelConstruction* ctx) { return ctx->GetAttr("counter", &counter); }
 };
+
+// Inputs: reservation, applied.
+absl::Status End(StalenessReservationResource& reservation, const NoAttributes&,
+                 OpKernelContext* ctx) {
+  bool applied = false;
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "applied", &applied));
+  reservation.End(applied);
+  return absl::OkStatus();
+}
 
 // Outputs one of the counts of a counter.
 template <int64_t StalenessGate::Counts::* count>
-class CountOp : public StalenessGateUserOp {
- public:
-  using StalenessGateUserOp::StalenessGateUserOp;
+absl::Status OutputCount(StalenessGateResource& resource, const CounterAttributes& attributes,
+                         OpKernelContext* ctx) {
+  int64_t* output = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &output));
+  *output = resource.gate().counts(attributes.counter).*count;
+  return absl::OkStatus();
+}
 
- private:
-  absl::Status RunOn(OpKernelContext* ctx, StalenessGateResource* resource) override {
-    Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
-    output->scalar<int64_t>()() = resource->gate().counts(counter()).*count;
-    return absl::OkStatus();
-  }
-};
+absl::Status OutputRecentStaleness(StalenessGateResource& resource,
+                                   const CounterAttributes& attributes, OpKernelContext* ctx) {
+  const std::vector<int64_t> recent = resource.gate().counts(attributes.counter).recent;
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(
+      ctx->allocate_output(0, TensorShape({static_cast<int64_t>(recent.size())}), &output));
+  std::copy(recent.begin(), recent.end(), output->flat<int64_t>().data());
+  return absl::OkStatus();
+}
 
-class RecentStalenessOp : public StalenessGateUserOp {
- public:
-  using StalenessGateUserOp::StalenessGateUserOp;
-
- private:
-  absl::Status RunOn(OpKernelContext* ctx, StalenessGateResource* resource) override {
-    const std::vector<int64_t> recent = resource->gate().counts(counter()).recent;
-    Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(
-        ctx->allocate_output(0, TensorShape({static_cast<int64_t>(recent.size())}), &output));
-    std::copy(recent.begin(), recent.end(), output->flat<int64_t>().data());
-    return absl::OkStatus();
-  }
-};
-
-using GateNumAcceptedOp = CountOp<&StalenessGate::Counts::num_accepted>;
-using GateNumDroppedOp = CountOp<&StalenessGate::Counts::num_dropped>;
+using EndOp = ResourceOp<StalenessReservationResource, NoAttributes, End>;
+using GateNumAcceptedOp = ResourceOp<StalenessGateResource, CounterAttributes,
+                                     OutputCount<&StalenessGate::Counts::num_accepted>>;
+using GateNumDroppedOp = ResourceOp<StalenessGateResource, CounterAttributes,
+                                    OutputCount<&StalenessGate::Counts::num_dropped>>;
+using RecentStalenessOp =
+    ResourceOp<StalenessGateResource, CounterAttributes, OutputRecentStaleness>;
 using HostDecideOp = DecideOp<ResourceStep, FromHostMemory>;
 using HostDecideRefOp = DecideOp<RefStep, FromHostMemory>;
 

@@ -12,19 +12,16 @@
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/handle_op.h"
-#include "cc/kernels/base/inputs.h"
-#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/resource.h"
-#include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
 
-// The subject of an error.
-inline constexpr char kStalenessGate[] = "a staleness gate";
-
 class StalenessGateResource : public PluginResource {
  public:
+  static constexpr char kArgument[] = "gate";
+  static constexpr char kWhat[] = "a staleness gate";
+
   explicit StalenessGateResource(std::string name) : name_(std::move(name)) {}
 
   StalenessGate& gate() { return gate_; }
@@ -50,6 +47,9 @@ class StalenessGateResource : public PluginResource {
 // counts as failed.
 class StalenessReservationResource : public PluginResource {
  public:
+  static constexpr char kArgument[] = "reservation";
+  static constexpr char kWhat[] = "a reservation";
+
   StalenessReservationResource(StalenessGateResource* gate, std::string counter)
       : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
   ~StalenessReservationResource() override { End(/*applied=*/false); }
@@ -81,31 +81,6 @@ class StalenessGateOp : public HandleOp<StalenessGateResource> {
   StalenessGateResource* NewResource() const override {
     return new StalenessGateResource(resource_name());
   }
-};
-
-// An op whose first input is a gate, and whose attribute `counter` names one of the gate's
-// counters.
-class StalenessGateUserOp : public Kernel {
- public:
-  explicit StalenessGateUserOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("counter", &counter_));
-  }
-  bool IsExpensive() override { return false; }
-
- protected:
-  const std::string& counter() const { return counter_; }
-
- private:
-  virtual absl::Status RunOn(tensorflow::OpKernelContext* ctx, StalenessGateResource* resource) = 0;
-
-  absl::Status Run(tensorflow::OpKernelContext* ctx) final {
-    tensorflow::core::RefCountPtr<StalenessGateResource> resource;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, "gate", kStalenessGate, &resource));
-    return resource->Named(RunOn(ctx, resource.get()));
-  }
-  absl::string_view where() const final { return kStalenessGate; }
-
-  std::string counter_;
 };
 
 }  // namespace condacc

@@ -9,8 +9,8 @@
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
+#include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
-#include "cc/kernels/sync/gate_op.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -77,7 +77,8 @@ absl::Status ReadChief(OpKernelContext* ctx, const ChiefAttributes& attributes, 
 }
 
 // Inputs: gate, session, at_least, volunteers. Outputs: round, is_chief.
-absl::Status Prepare(SyncGate& gate, const PrepareAttributes& attributes, OpKernelContext* ctx) {
+absl::Status Prepare(SyncGateResource& resource, const PrepareAttributes& attributes,
+                     OpKernelContext* ctx) {
   Chief chief;
   int64_t at_least = 0;
   bool volunteers = false;
@@ -90,42 +91,45 @@ absl::Status Prepare(SyncGate& gate, const PrepareAttributes& attributes, OpKern
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 1, &is_chief));
   SyncGate::Prepared prepared;
   TF_RETURN_IF_ERROR(
-      ToAbsl(gate.Prepare(chief, at_least, volunteers, &prepared, attributes.worker)));
+      ToAbsl(resource.gate()->Prepare(chief, at_least, volunteers, &prepared, attributes.worker)));
   *round = prepared.round;
   *is_chief = prepared.is_chief;
   return absl::OkStatus();
 }
 
 // Inputs: gate, session, round, volunteers.
-absl::Status Open(SyncGate& gate, const OpenAttributes& attributes, OpKernelContext* ctx) {
+absl::Status Open(SyncGateResource& resource, const OpenAttributes& attributes,
+                  OpKernelContext* ctx) {
   Chief chief;
   int64_t round = 0;
   bool volunteers = false;
   TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "round", &round));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "volunteers", &volunteers));
-  return ToAbsl(gate.Open(chief, round, attributes.options, volunteers));
+  return ToAbsl(resource.gate()->Open(chief, round, attributes.options, volunteers));
 }
 
 // Inputs: gate, session, round. Output: advanced.
-absl::Status Advance(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+absl::Status Advance(SyncGateResource& resource, const ChiefAttributes& attributes,
+                     OpKernelContext* ctx) {
   Chief chief;
   int64_t round = 0;
   bool* advanced = nullptr;
   TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "round", &round));
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &advanced));
-  *advanced = gate.Advance(chief, round);
+  *advanced = resource.gate()->Advance(chief, round);
   return absl::OkStatus();
 }
 
 // Inputs: gate, session, count.
-absl::Status AddCredits(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+absl::Status AddCredits(SyncGateResource& resource, const ChiefAttributes& attributes,
+                        OpKernelContext* ctx) {
   Chief chief;
   int64_t count = 0;
   TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "count", &count));
-  return ToAbsl(gate.AddCredits(chief, count));
+  return ToAbsl(resource.gate()->AddCredits(chief, count));
 }
 
 struct ExpectAttributes : ChiefAttributes {
@@ -140,35 +144,38 @@ struct ExpectAttributes : ChiefAttributes {
 };
 
 // Inputs: gate, session.
-absl::Status Expect(SyncGate& gate, const ExpectAttributes& attributes, OpKernelContext* ctx) {
+absl::Status Expect(SyncGateResource& resource, const ExpectAttributes& attributes,
+                    OpKernelContext* ctx) {
   Chief chief;
   TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
-  gate.Expect(chief, attributes.num_workers, attributes.patience);
+  resource.gate()->Expect(chief, attributes.num_workers, attributes.patience);
   return absl::OkStatus();
 }
 
 // Inputs: gate, session.
-absl::Status Close(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+absl::Status Close(SyncGateResource& resource, const ChiefAttributes& attributes,
+                   OpKernelContext* ctx) {
   Chief chief;
   TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
-  return ToAbsl(gate.Close(chief));
+  return ToAbsl(resource.gate()->Close(chief));
 }
 
 // Inputs: gate, session.
-absl::Status Dismiss(SyncGate& gate, const ChiefAttributes& attributes, OpKernelContext* ctx) {
+absl::Status Dismiss(SyncGateResource& resource, const ChiefAttributes& attributes,
+                     OpKernelContext* ctx) {
   Chief chief;
   TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
-  gate.Dismiss(chief);
+  resource.gate()->Dismiss(chief);
   return absl::OkStatus();
 }
 
-using PrepareOp = OnSyncGateOp<PrepareAttributes, Prepare>;
-using OpenOp = OnSyncGateOp<OpenAttributes, Open>;
-using AdvanceOp = OnSyncGateOp<ChiefAttributes, Advance>;
-using AddCreditsOp = OnSyncGateOp<ChiefAttributes, AddCredits>;
-using ExpectOp = OnSyncGateOp<ExpectAttributes, Expect>;
-using CloseOp = OnSyncGateOp<ChiefAttributes, Close>;
-using DismissOp = OnSyncGateOp<ChiefAttributes, Dismiss>;
+using PrepareOp = ResourceOp<SyncGateResource, PrepareAttributes, Prepare>;
+using OpenOp = ResourceOp<SyncGateResource, OpenAttributes, Open>;
+using AdvanceOp = ResourceOp<SyncGateResource, ChiefAttributes, Advance>;
+using AddCreditsOp = ResourceOp<SyncGateResource, ChiefAttributes, AddCredits>;
+using ExpectOp = ResourceOp<SyncGateResource, ExpectAttributes, Expect>;
+using CloseOp = ResourceOp<SyncGateResource, ChiefAttributes, Close>;
+using DismissOp = ResourceOp<SyncGateResource, ChiefAttributes, Dismiss>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateSession").Device(DEVICE_CPU), SessionOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePrepare").Device(DEVICE_CPU), PrepareOp);

@@ -29,7 +29,7 @@ class FinishOp : public SyncGateWaitOp {
  private:
   absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     WorkerStepPtr found;
-    TF_RETURN_IF_ERROR(LookupWorkerStep(ctx, &found));
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
     args->any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
     for (int i = 1; i < ctx->num_inputs(); ++i) {
       bool added = false;
@@ -58,7 +58,7 @@ class AwaitOpenOp : public SyncGateWaitOp {
  private:
   absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &gate));
     args->gate = gate->gate();
     args->what = GateWait::For::kOpening;
     args->who = worker_;
@@ -80,7 +80,7 @@ class AwaitFullOp : public SyncGateWaitOp {
  private:
   absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &gate));
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
     args->gate = gate->gate();
     args->what = GateWait::For::kFullRound;
@@ -102,7 +102,7 @@ class ReportOp : public SyncGateWaitOp {
  private:
   absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
     GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupGate(ctx, &gate));
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &gate));
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "seen", &args->after));
     args->gate = gate->gate();

@@ -40,7 +40,7 @@ class WaitExecution : public AsyncExecution {
  public:
   WaitExecution(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
       : AsyncExecution(ctx, std::move(done)) {
-    set_where(kGate);
+    set_where(SyncGateResource::kWhat);
   }
 
   // Allocates the outputs, so that nothing can fail when a step or the wait ends.

@@ -9,13 +9,13 @@
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/kernel.h"
+#include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
-#include "cc/kernels/sync/gate_op.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/lib/core/refcount.h"
 #include "tensorflow/core/platform/tstring.h"
 
 namespace condacc {
@@ -47,20 +47,9 @@ struct LeaveAttributes : WorkerAttributes {
   }
 };
 
-struct PushedAttributes {
-  std::vector<std::string> accumulators;
-
-  absl::Status Read(OpKernelConstruction* ctx) {
-    TF_RETURN_IF_ERROR(ctx->GetAttr("accumulators", &accumulators));
-    if (static_cast<int>(accumulators.size()) == ctx->num_inputs()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("Expected as many accumulators as outcomes, got ", accumulators.size(),
-                     " accumulators and ", ctx->num_inputs(), " outcomes"));
-  }
-};
-
 // Inputs: gate, local_step. Output: step.
-absl::Status Enter(SyncGate& gate, const WorkerAttributes& attributes, OpKernelContext* ctx) {
+absl::Status Enter(SyncGateResource& resource, const WorkerAttributes& attributes,
+                   OpKernelContext* ctx) {
   int64_t local_step = 0;
   ResourceHandle* step = nullptr;
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
@@ -68,57 +57,72 @@ absl::Status Enter(SyncGate& gate, const WorkerAttributes& attributes, OpKernelC
   // Everything that needs memory is done before the step begins.
   auto* const made = new WorkerStepResource;
   *step = ResourceHandle::MakeRefCountingHandle(made, ctx->device()->name());
-  return ToAbsl(gate.Enter(attributes.worker, attributes.run, local_step, made->mutable_step()));
+  return ToAbsl(
+      resource.gate()->Enter(attributes.worker, attributes.run, local_step, made->mutable_step()));
 }
 
 // Input: step. Output: claim.
-absl::Status Claim(const NoAttributes&, OpKernelContext* ctx) {
-  tensorflow::core::RefCountPtr<WorkerStepResource> step;
-  TF_RETURN_IF_ERROR(LookupWorkerStep(ctx, &step));
+absl::Status Claim(WorkerStepResource& resource, const NoAttributes&, OpKernelContext* ctx) {
   Tensor* output = nullptr;
   TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({2}), &output));
-  const WorkerStep::Claim claim = step->step().ClaimSlot();
+  const WorkerStep::Claim claim = resource.step().ClaimSlot();
   output->flat<int64_t>()(0) = claim.round;
   output->flat<int64_t>()(1) = claim.slot;
   return absl::OkStatus();
 }
 
 // Inputs: outcomes. Output: any_added.
-absl::Status CheckPushed(const PushedAttributes& attributes, OpKernelContext* ctx) {
-  bool* any_added = nullptr;
-  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &any_added));
-  *any_added = false;
-  for (int i = 0; i < ctx->num_inputs(); ++i) {
-    int32_t outcome = 0;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "outcomes", &outcome));
-    if (outcome == static_cast<int32_t>(ApplyOutcome::kAhead)) {
-      return absl::AbortedError(absl::StrCat(
-          "Accumulator '", attributes.accumulators[static_cast<size_t>(i)],
-          "' is behind the round of its gate, so the gradients of this step do not belong to one "
-          "round. A new session of the chief, with chief_init_op, begins a new round."));
-    }
-    *any_added |= outcome == static_cast<int32_t>(ApplyOutcome::kAdded);
+class PushedOp : public Kernel {
+ public:
+  explicit PushedOp(OpKernelConstruction* ctx) : Kernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulators", &accumulators_));
+    OP_REQUIRES(ctx, static_cast<int>(accumulators_.size()) == ctx->num_inputs(),
+                absl::InvalidArgumentError(absl::StrCat(
+                    "Expected as many accumulators as outcomes, got ", accumulators_.size(),
+                    " accumulators and ", ctx->num_inputs(), " outcomes")));
   }
-  return absl::OkStatus();
-}
+  bool IsExpensive() override { return false; }
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    bool* any_added = nullptr;
+    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &any_added));
+    *any_added = false;
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      int32_t outcome = 0;
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "outcomes", &outcome));
+      if (outcome == static_cast<int32_t>(ApplyOutcome::kAhead)) {
+        return absl::AbortedError(absl::StrCat(
+            "Accumulator '", accumulators_[static_cast<size_t>(i)],
+            "' is behind the round of its gate, so the gradients of this step do not belong to one "
+            "round. A new session of the chief, with chief_init_op, begins a new round."));
+      }
+      *any_added |= outcome == static_cast<int32_t>(ApplyOutcome::kAdded);
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> accumulators_;
+};
 
 // Input: gate.
-absl::Status Leave(SyncGate& gate, const LeaveAttributes& attributes, OpKernelContext*) {
-  gate.Leave(attributes.worker, attributes.run, attributes.is_lost);
+absl::Status Leave(SyncGateResource& resource, const LeaveAttributes& attributes,
+                   OpKernelContext*) {
+  resource.gate()->Leave(attributes.worker, attributes.run, attributes.is_lost);
   return absl::OkStatus();
 }
 
 // Inputs: gate, worker.
-absl::Status Lose(SyncGate& gate, const NoAttributes&, OpKernelContext* ctx) {
+absl::Status Lose(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
   tensorflow::tstring worker;
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "worker", &worker));
-  gate.Lose(worker);
+  resource.gate()->Lose(worker);
   return absl::OkStatus();
 }
 
 // Input: gate. Outputs: open, round, num_complete, num_takeovers, num_dropped.
-absl::Status OutputState(SyncGate& gate, const NoAttributes&, OpKernelContext* ctx) {
-  const SyncGate::State state = gate.state();
+absl::Status OutputState(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
+  const SyncGate::State state = resource.gate()->state();
   bool* open = nullptr;
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &open));
   *open = state.open;
@@ -132,12 +136,11 @@ absl::Status OutputState(SyncGate& gate, const NoAttributes&, OpKernelContext* c
   return absl::OkStatus();
 }
 
-using EnterOp = OnSyncGateOp<WorkerAttributes, Enter>;
-using ClaimOp = SyncGateUserOp<NoAttributes, Claim>;
-using PushedOp = SyncGateUserOp<PushedAttributes, CheckPushed>;
-using LeaveOp = OnSyncGateOp<LeaveAttributes, Leave>;
-using LoseOp = OnSyncGateOp<NoAttributes, Lose>;
-using StateOp = OnSyncGateOp<NoAttributes, OutputState>;
+using EnterOp = ResourceOp<SyncGateResource, WorkerAttributes, Enter>;
+using ClaimOp = ResourceOp<WorkerStepResource, NoAttributes, Claim>;
+using LeaveOp = ResourceOp<SyncGateResource, LeaveAttributes, Leave>;
+using LoseOp = ResourceOp<SyncGateResource, NoAttributes, Lose>;
+using StateOp = ResourceOp<SyncGateResource, NoAttributes, OutputState>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGate").Device(DEVICE_CPU), SyncGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateEnter").Device(DEVICE_CPU), EnterOp);

@@ -1,0 +1,59 @@
+// Ops on a resource that do not wait.
+#ifndef CONDACC_KERNELS_BASE_RESOURCE_OP_H_
+#define CONDACC_KERNELS_BASE_RESOURCE_OP_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/kernel.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/refcount.h"
+
+namespace condacc {
+
+// Allocates a scalar output, and sets `*value` to the address of its value.
+template <typename T>
+absl::Status AllocateScalar(tensorflow::OpKernelContext* ctx, int index, T** value) {
+  tensorflow::Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(index, tensorflow::TensorShape({}), &output));
+  *value = &output->scalar<T>()();
+  return absl::OkStatus();
+}
+
+// The attributes of an op that has none.
+struct NoAttributes {
+  absl::Status Read(tensorflow::OpKernelConstruction*) { return absl::OkStatus(); }
+};
+
+// An op that calls `kRun` with the resource that input 0 is a handle of. `kRun` reads the other
+// inputs and sets the outputs. Attributes::Read() reads the op's attributes.
+//
+// Example:
+//   absl::Status Close(SyncGateResource& gate, const ChiefAttributes& attributes,
+//                      OpKernelContext* ctx);
+//   using CloseOp = ResourceOp<SyncGateResource, ChiefAttributes, Close>;
+template <class Resource, class Attributes,
+          absl::Status (*kRun)(Resource& resource, const Attributes& attributes,
+                               tensorflow::OpKernelContext* ctx)>
+class ResourceOp : public Kernel {
+ public:
+  explicit ResourceOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
+    OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  absl::Status Run(tensorflow::OpKernelContext* ctx) final {
+    tensorflow::core::RefCountPtr<Resource> resource;
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &resource));
+    return kRun(*resource, attributes_, ctx);
+  }
+  absl::string_view where() const final { return Resource::kWhat; }
+
+  Attributes attributes_;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_KERNELS_BASE_RESOURCE_OP_H_
