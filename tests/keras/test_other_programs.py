@@ -117,9 +117,9 @@ class CallsApplyGradients(Subclassed):
 @pytest.mark.parametrize(
     ("model", "optimizer"),
     [
-        (Subclassed, Scaling),
-        (Subclassed, ScalingInApply),
-        (Subclassed, patched),
+        (sequential, Scaling),
+        (sequential, ScalingInApply),
+        (sequential, patched),
         (CallsApplyGradients, Scaling),
         (CallsApplyGradients, with_options),
         (OwnStep, Scaling),
@@ -458,7 +458,7 @@ def test_a_decorated_train_step_learns_of_another_number_and_of_the_end():
 
 
 def test_a_train_step_that_was_decorated_for_xla_has_a_warning(caplog):
-    model = Subclassed()
+    model = sequential()
     model.train_step = tf.function(model.train_step, jit_compile=True)
     model.compile("sgd", "mse")
     accumulate_gradients(model, 4)
@@ -515,10 +515,10 @@ def test_variables_may_be_frozen_between_updates():
     model = Subclassed()
     model.compile("sgd", "mse", run_eagerly=True)
     accumulate_gradients(model, 2)
-    fit(model)
+    fit(model, steps_per_epoch=4)
     frozen = model.hidden.kernel.numpy()
     model.hidden.trainable = False
-    fit(model)
+    fit(model, steps_per_epoch=4)
     np.testing.assert_array_equal(model.hidden.kernel.numpy(), frozen)
 
 
