@@ -105,7 +105,15 @@ def loss_and_pairs(model: keras.Model, data: Any) -> tuple[Any, list[Any]]:
     return loss, list(zip(gradients, model.trainable_weights, strict=True))
 
 
-class CallsApplyGradients(Subclassed):
+class Layers(keras.Sequential):
+    """A model of two layers, with variables before its first batch."""
+
+    def __init__(self) -> None:
+        hidden = keras.layers.Dense(7, activation="tanh")
+        super().__init__([keras.Input([6]), hidden, keras.layers.Dense(1)])
+
+
+class CallsApplyGradients(Layers):
     """A model whose `train_step` gives an argument of its own to `apply_gradients`."""
 
     def train_step(self, data: Any) -> Any:
@@ -153,7 +161,7 @@ def test_a_method_that_is_patched_after_the_call_is_done_once_per_update():
     assert_equals_large_batches(make, train=train)
 
 
-class TwoOptimizers(Subclassed):
+class TwoOptimizers(Layers):
     """A model that trains with optimizers of its own."""
 
     def train_step(self, data: Any) -> Any:
@@ -180,7 +188,7 @@ def test_what_is_no_list_of_optimizers_is_refused():
         accumulate_gradients(sequential(), 2, optimizers=["sgd"])
 
 
-class AppliesTwice(Subclassed):
+class AppliesTwice(Layers):
     """A model whose `train_step` makes two updates of the same variables."""
 
     def train_step(self, data: Any) -> Any:
@@ -188,7 +196,7 @@ class AppliesTwice(Subclassed):
         return super().train_step(data)
 
 
-class AppliesInLoop(Subclassed):
+class AppliesInLoop(Layers):
     """A model whose `train_step` makes its updates in a loop of the graph."""
 
     def train_step(self, data: Any) -> Any:
@@ -199,7 +207,7 @@ class AppliesInLoop(Subclassed):
         return {"loss": tf.while_loop(lambda number: number < 2, body, [0])}
 
 
-class CallsFunctionTwice(Subclassed):
+class CallsFunctionTwice(Layers):
     """A model whose `train_step` makes each update in a call of a function."""
 
     def train_step(self, data: Any) -> Any:
@@ -467,7 +475,7 @@ def test_a_train_step_that_was_decorated_for_xla_has_a_warning(caplog):
     assert num_updates(model) == 4
 
 
-class CallsTwice(Subclassed):
+class CallsTwice(Layers):
     """A model that gives its layers to the optimizer in two calls."""
 
     def train_step(self, data: Any) -> Any:
@@ -485,7 +493,6 @@ def test_all_calls_of_an_optimizer_have_the_same_number_of_micro_batches(run_eag
         return 2
 
     model, optimizer = CallsTwice(), keras.optimizers.SGD(0.1)
-    model(X[:1])
     optimizer.build(model.trainable_variables)
     model.compile(optimizer, run_eagerly=run_eagerly)
     accumulate_gradients(model, number)
@@ -522,19 +529,8 @@ def test_variables_may_be_frozen_between_updates():
     np.testing.assert_array_equal(model.hidden.kernel.numpy(), frozen)
 
 
-class AppliesInParts(Subclassed):
-    """A model whose layers are updated in calls of their own."""
-
-    def train_step(self, data: Any) -> Any:
-        loss, pairs = loss_and_pairs(self, data)
-        self.optimizer.apply_gradients(pairs[:2])
-        self.optimizer.apply_gradients(pairs[2:])
-        return {"loss": loss}
-
-
 def test_several_calls_are_refused_if_a_micro_batch_may_be_skipped():
-    model = AppliesInParts()
-    model(X[:1])
+    model = CallsTwice()
     model.compile("sgd", "mse")
     accumulate_gradients(model, 4, skip_non_finite=True)
     with pytest.raises(ValueError, match="in several calls.* leave out skip_non_finite"):
@@ -696,7 +692,7 @@ class Points(tf.experimental.BatchableExtensionType):
     y: tf.Tensor
 
 
-class OfPoints(Subclassed):
+class OfPoints(Layers):
     """A model whose batch is one object, or comes with a constant."""
 
     def train_step(self, data: Any) -> Any:
@@ -728,7 +724,6 @@ def with_constant(batch_size: int) -> tf.data.Dataset:
 def test_the_samples_of_a_batch_are_counted_in_its_targets(dataset: Callable[[int], Any]):
     def make() -> keras.Model:
         model = OfPoints()
-        model(X[:1])
         model.compile(keras.optimizers.SGD(0.1))
         return model
 
