@@ -728,9 +728,7 @@ def test_the_samples_of_a_batch_are_counted_in_its_targets(dataset: Callable[[in
         return model
 
     # The second update is from 8, 8 and 4 samples.
-    assert_equals_large_batches(
-        make, train=lambda model, size: model.fit(dataset(size), verbose=0)
-    )
+    assert_equals_large_batches(make, train=lambda model, size: model.fit(dataset(size), verbose=0))
 
 
 def test_the_context_of_an_accumulation_ends_it_and_frees_what_it_held():
