@@ -30,7 +30,7 @@ from tests.keras.trainings import (
 from tests.support.initial_values import seed_initial_values
 from tf_condacc.keras import accumulate_gradients
 
-NUM_SAMPLES = 48
+NUM_SAMPLES = 52
 
 
 def scaled(pairs: Any) -> list[Any]:
@@ -72,6 +72,30 @@ def with_options(rate: float) -> keras.Optimizer:
     return optimizer
 
 
+def assert_equals_large_batches(
+    make: Callable[[], keras.Model],
+    accumulate: Callable[[keras.Model], Any] = lambda model: accumulate_gradients(model, 4),
+    train: Callable[[keras.Model, int], Any] = lambda model, size: fit(model, batch_size=size),
+) -> keras.Model:
+    """Compares a training with four micro-batches with plain Keras, and returns its model.
+
+    Args:
+        make: Makes the compiled model.
+        accumulate: Lets it accumulate gradients.
+        train: Trains it with batches of a size.
+    """
+    seed_initial_values()
+    ours = make()
+    accumulate(ours)
+    train(ours, 8)
+    seed_initial_values()
+    truth = make()
+    truth.run_eagerly = True  # Four batches take less time than a function takes to be traced.
+    train(truth, 32)
+    assert largest_difference(ours.get_weights(), truth.get_weights()) < 1e-6
+    return ours
+
+
 def loss_and_pairs(model: keras.Model, data: Any) -> tuple[Any, list[Any]]:
     """Returns the mean squared error of a batch, and its gradients with their variables."""
     x, y = data
@@ -81,7 +105,15 @@ def loss_and_pairs(model: keras.Model, data: Any) -> tuple[Any, list[Any]]:
     return loss, list(zip(gradients, model.trainable_weights, strict=True))
 
 
-class CallsApplyGradients(Subclassed):
+class Layers(keras.Sequential):
+    """A model of two layers, with variables before its first batch."""
+
+    def __init__(self) -> None:
+        hidden = keras.layers.Dense(7, activation="tanh")
+        super().__init__([keras.Input([6]), hidden, keras.layers.Dense(1)])
+
+
+class CallsApplyGradients(Layers):
     """A model whose `train_step` gives an argument of its own to `apply_gradients`."""
 
     def train_step(self, data: Any) -> Any:
@@ -93,9 +125,9 @@ class CallsApplyGradients(Subclassed):
 @pytest.mark.parametrize(
     ("model", "optimizer"),
     [
-        (Subclassed, Scaling),
-        (Subclassed, ScalingInApply),
-        (Subclassed, patched),
+        (sequential, Scaling),
+        (sequential, ScalingInApply),
+        (sequential, patched),
         (CallsApplyGradients, Scaling),
         (CallsApplyGradients, with_options),
         (OwnStep, Scaling),
@@ -103,29 +135,33 @@ class CallsApplyGradients(Subclassed):
     ],
 )
 def test_what_stands_in_the_methods_of_the_optimizer_is_done_once_per_update(model, optimizer):
-    case = Case(model, lambda: optimizer(0.05), compile={"metrics": None}, compares_loss=False)
+    case = Case(
+        model,
+        lambda: optimizer(0.05),
+        compile={"metrics": None},
+        fit={"epochs": 1},
+        compares_loss=False,
+    )
     assert_same(case, accumulating(case), plain(case))
 
 
 def test_a_method_that_is_patched_after_the_call_is_done_once_per_update():
-    def trained(num_micro_batches: int) -> keras.Model:
-        seed_initial_values()
+    def make() -> keras.Model:
         model = sequential()
         model.compile(keras.optimizers.SGD(0.05), "mse")
-        if num_micro_batches > 1:
-            accumulate_gradients(model, num_micro_batches)
-        fit(model, batch_size=32 // num_micro_batches)
+        return model
+
+    def train(model: keras.Model, batch_size: int) -> None:
+        fit(model, batch_size=batch_size)
         original = model.optimizer.apply_gradients
         model.optimizer.apply_gradients = lambda pairs: original([(g / 2, v) for g, v in pairs])
         model.make_train_function(force=True)
-        fit(model, batch_size=32 // num_micro_batches)
-        return model
+        fit(model, batch_size=batch_size)
 
-    ours, truth = trained(4), trained(1)
-    assert largest_difference(ours.get_weights(), truth.get_weights()) < 1e-6
+    assert_equals_large_batches(make, train=train)
 
 
-class TwoOptimizers(Subclassed):
+class TwoOptimizers(Layers):
     """A model that trains with optimizers of its own."""
 
     def train_step(self, data: Any) -> Any:
@@ -135,18 +171,15 @@ class TwoOptimizers(Subclassed):
 
 
 def test_the_optimizers_of_a_train_step_of_its_own_accumulate():
-    def trained(num_micro_batches: int) -> keras.Model:
-        seed_initial_values()
+    def make() -> keras.Model:
         model = TwoOptimizers()
         model.compile()
         model.own_optimizer = keras.optimizers.SGD(0.1)
-        if num_micro_batches > 1:
-            accumulate_gradients(model, num_micro_batches, optimizers=[model.own_optimizer])
-        fit(model, batch_size=32 // num_micro_batches)
         return model
 
-    ours, truth = trained(4), trained(1)
-    assert largest_difference(ours.get_weights(), truth.get_weights()) < 1e-6
+    ours = assert_equals_large_batches(
+        make, lambda model: accumulate_gradients(model, 4, optimizers=[model.own_optimizer])
+    )
     assert int(ours.own_optimizer.iterations) == 4
 
 
@@ -155,7 +188,7 @@ def test_what_is_no_list_of_optimizers_is_refused():
         accumulate_gradients(sequential(), 2, optimizers=["sgd"])
 
 
-class AppliesTwice(Subclassed):
+class AppliesTwice(Layers):
     """A model whose `train_step` makes two updates of the same variables."""
 
     def train_step(self, data: Any) -> Any:
@@ -163,7 +196,7 @@ class AppliesTwice(Subclassed):
         return super().train_step(data)
 
 
-class AppliesInLoop(Subclassed):
+class AppliesInLoop(Layers):
     """A model whose `train_step` makes its updates in a loop of the graph."""
 
     def train_step(self, data: Any) -> Any:
@@ -174,7 +207,7 @@ class AppliesInLoop(Subclassed):
         return {"loss": tf.while_loop(lambda number: number < 2, body, [0])}
 
 
-class CallsFunctionTwice(Subclassed):
+class CallsFunctionTwice(Layers):
     """A model whose `train_step` makes each update in a call of a function."""
 
     def train_step(self, data: Any) -> Any:
@@ -404,13 +437,13 @@ def test_optimizers_of_optimizers_may_have_layers_without_gradients():
 
 @pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
 def test_the_number_of_micro_batches_may_grow_with_the_updates(run_eagerly):
-    def make() -> keras.Model:
+    def make(run_eagerly: bool) -> keras.Model:
         seed_initial_values()
         model = sequential()
         model.compile(keras.optimizers.SGD(0.1, momentum=0.5), "mse", run_eagerly=run_eagerly)
         return model
 
-    ours, expected = make(), make()
+    ours, expected = make(run_eagerly), make(True)
     accumulate_gradients(ours, lambda iterations: iterations + 1)
     # Each epoch has 6 batches: updates of 1, 2 and 3; then 4, and a remainder of 2.
     ours.fit(X[:48], Y[:48], batch_size=8, epochs=2, shuffle=False, verbose=0)
@@ -433,7 +466,7 @@ def test_a_decorated_train_step_learns_of_another_number_and_of_the_end():
 
 
 def test_a_train_step_that_was_decorated_for_xla_has_a_warning(caplog):
-    model = Subclassed()
+    model = sequential()
     model.train_step = tf.function(model.train_step, jit_compile=True)
     model.compile("sgd", "mse")
     accumulate_gradients(model, 4)
@@ -442,7 +475,7 @@ def test_a_train_step_that_was_decorated_for_xla_has_a_warning(caplog):
     assert num_updates(model) == 4
 
 
-class CallsTwice(Subclassed):
+class CallsTwice(Layers):
     """A model that gives its layers to the optimizer in two calls."""
 
     def train_step(self, data: Any) -> Any:
@@ -460,7 +493,6 @@ def test_all_calls_of_an_optimizer_have_the_same_number_of_micro_batches(run_eag
         return 2
 
     model, optimizer = CallsTwice(), keras.optimizers.SGD(0.1)
-    model(X[:1])
     optimizer.build(model.trainable_variables)
     model.compile(optimizer, run_eagerly=run_eagerly)
     accumulate_gradients(model, number)
@@ -490,26 +522,15 @@ def test_variables_may_be_frozen_between_updates():
     model = Subclassed()
     model.compile("sgd", "mse", run_eagerly=True)
     accumulate_gradients(model, 2)
-    fit(model)
+    fit(model, steps_per_epoch=4)
     frozen = model.hidden.kernel.numpy()
     model.hidden.trainable = False
-    fit(model)
+    fit(model, steps_per_epoch=4)
     np.testing.assert_array_equal(model.hidden.kernel.numpy(), frozen)
 
 
-class AppliesInParts(Subclassed):
-    """A model whose layers are updated in calls of their own."""
-
-    def train_step(self, data: Any) -> Any:
-        loss, pairs = loss_and_pairs(self, data)
-        self.optimizer.apply_gradients(pairs[:2])
-        self.optimizer.apply_gradients(pairs[2:])
-        return {"loss": loss}
-
-
 def test_several_calls_are_refused_if_a_micro_batch_may_be_skipped():
-    model = AppliesInParts()
-    model(X[:1])
+    model = CallsTwice()
     model.compile("sgd", "mse")
     accumulate_gradients(model, 4, skip_non_finite=True)
     with pytest.raises(ValueError, match="in several calls.* leave out skip_non_finite"):
@@ -528,16 +549,14 @@ def num_positives(x: Any, y: Any, sample_weight: Any) -> Any:
 
 @pytest.mark.parametrize("run_eagerly", [True, False])
 def test_a_loss_that_is_divided_by_something_else_has_a_weight(run_eagerly):
-    def trained(num_micro_batches: int) -> keras.Model:
-        seed_initial_values()
+    def make() -> keras.Model:
         model = sequential()
         model.compile(keras.optimizers.SGD(0.1), mean_of_positives, run_eagerly=run_eagerly)
-        if num_micro_batches > 1:
-            accumulate_gradients(model, num_micro_batches, weight=num_positives)
-        fit(model, batch_size=32 // num_micro_batches)
         return model
 
-    assert largest_difference(trained(4).get_weights(), trained(1).get_weights()) < 1e-6
+    assert_equals_large_batches(
+        make, lambda model: accumulate_gradients(model, 4, weight=num_positives)
+    )
 
 
 def test_a_loss_of_one_number_has_a_warning(caplog):
@@ -550,9 +569,8 @@ def test_a_loss_of_one_number_has_a_warning(caplog):
     assert "returns one number for all samples" in record.getMessage()
 
 
-def sequences() -> list[tuple[np.ndarray, np.ndarray]]:
+def sequences(*lengths: int) -> list[tuple[np.ndarray, np.ndarray]]:
     random = np.random.default_rng(0)
-    lengths = (3, 9, 5, 20)
     return [
         (random.normal(size=[4, n, 3]).astype("float32"), random.normal(size=[4, n, 1]))
         for n in lengths
@@ -577,20 +595,24 @@ def num_values(x: Any, y: Any, sample_weight: Any) -> Any:
     return tf.size(y)
 
 
-@pytest.mark.parametrize(("kind", "weight"), [(keras.Model, None), (InXla, num_values)])
-def test_sequences_of_unequal_lengths_are_weighted_by_their_values(kind, weight):
+@pytest.mark.parametrize(
+    ("kind", "weight", "lengths"),
+    [(keras.Model, None, (3, 9, 5, 20)), (InXla, num_values, (3, 9))],  # XLA compiles for each one.
+)
+def test_sequences_of_unequal_lengths_are_weighted_by_their_values(kind, weight, lengths):
     seed_initial_values()
     inputs = keras.Input([None, 3])
     model = kind(inputs, keras.layers.Dense(1)(inputs))
     model.compile(keras.optimizers.SGD(0.5), "mse")
-    batches = sequences()
+    batches = sequences(*lengths)
     kernel, bias = model.get_weights()
     gradients = [x.reshape(-1, 3).T @ (x @ kernel + bias - y).reshape(-1, 1) for x, y in batches]
     total = sum(y.size for _, y in batches)
-    with accumulate_gradients(model, 4, weight=weight) as accumulation:
+    number = len(batches)
+    with accumulate_gradients(model, number, weight=weight) as accumulation:
         for x, y in batches:
             model.train_on_batch(x, y)
-        assert int(model.optimizer.iterations) == 1 and accumulation.num_micro_batches == 4
+        assert int(model.optimizer.iterations) == 1 and accumulation.num_micro_batches == number
     expected = kernel - 0.5 * 2 * sum(gradients) / total
     np.testing.assert_allclose(model.get_weights()[0], expected, rtol=1e-4, atol=1e-5)
 
@@ -644,18 +666,18 @@ def test_each_micro_batch_is_weighted_by_what_its_loss_is_divided_by(loss, y, tr
     methods = {} if train_step is None else {"train_step": train_step}
     kind = type("OwnModel", (keras.Model,), methods)
 
-    def trained(num_micro_batches: int) -> keras.Model:
-        seed_initial_values()
+    def make() -> keras.Model:
         inputs = keras.Input([6])
         outputs = keras.layers.Dense(3 if y is CLASSES else 1)(inputs)
         model = kind(inputs, [outputs] if loss is positives else outputs)
         model.compile(keras.optimizers.SGD(0.1), loss)
-        if num_micro_batches > 1:
-            accumulate_gradients(model, num_micro_batches, weight=weight)
-        model.fit(X, y, batch_size=32 // num_micro_batches, shuffle=False, verbose=0)
         return model
 
-    assert largest_difference(trained(4).get_weights(), trained(1).get_weights()) < 1e-6
+    assert_equals_large_batches(
+        make,
+        lambda model: accumulate_gradients(model, 4, weight=weight),
+        lambda model, size: model.fit(X, y, batch_size=size, shuffle=False, verbose=0),
+    )
 
 
 def test_a_weight_that_is_no_function_is_refused():
@@ -670,7 +692,7 @@ class Points(tf.experimental.BatchableExtensionType):
     y: tf.Tensor
 
 
-class OfPoints(Subclassed):
+class OfPoints(Layers):
     """A model whose batch is one object, or comes with a constant."""
 
     def train_step(self, data: Any) -> Any:
@@ -700,18 +722,13 @@ def with_constant(batch_size: int) -> tf.data.Dataset:
 
 @pytest.mark.parametrize("dataset", [points, with_constant])
 def test_the_samples_of_a_batch_are_counted_in_its_targets(dataset: Callable[[int], Any]):
-    def trained(num_micro_batches: int) -> keras.Model:
-        seed_initial_values()
+    def make() -> keras.Model:
         model = OfPoints()
-        model(X[:1])
         model.compile(keras.optimizers.SGD(0.1))
-        if num_micro_batches > 1:
-            accumulate_gradients(model, num_micro_batches)
-        model.fit(dataset(28 // num_micro_batches), verbose=0)
         return model
 
-    # The second update is from 7, 7 and 6 samples.
-    assert largest_difference(trained(4).get_weights(), trained(1).get_weights()) < 1e-6
+    # The second update is from 8, 8 and 4 samples.
+    assert_equals_large_batches(make, train=lambda model, size: model.fit(dataset(size), verbose=0))
 
 
 def test_the_context_of_an_accumulation_ends_it_and_frees_what_it_held():

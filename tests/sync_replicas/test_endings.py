@@ -110,6 +110,7 @@ def test_after_an_error_of_the_chief_the_next_one_goes_on(two_ps, failure):
 
 @pytest.mark.parametrize("how", ["hook", "coordinator", "end of input", "exit", "handler"])
 def test_a_normal_end_of_the_chief_ends_the_training_of_all(two_ps, how):
+    """The chief ends first, so that the worker ends only if it is told."""
     name = f"ending{next(_names)}"
     chief, worker = (Program(two_ps, task, name) for task in (0, 1))
 
@@ -126,24 +127,34 @@ def test_a_normal_end_of_the_chief_ends_the_training_of_all(two_ps, how):
                     raise tf.errors.OutOfRangeError(None, None, "end of the input")
                 elif how == "exit":
                     sys.exit(0)
+                elif how == "handler":
+                    break
 
-    def handled() -> None:
+    # The worker's session would wait for 30 s if it were made first.
+    session_made = threading.Barrier(2, timeout=30)
+
+    def train_chief() -> None:
+        stop = [v1.train.StopAtStepHook(last_step=_FAILS_AFTER)] if how == "hook" else []
+        session = chief.monitored(chief.hook(), *stop)
+        for _ in (chief, worker):
+            session_made.wait()
+        train(chief, session)
+
+    def train_where_an_error_is_handled() -> None:
         try:
             raise BadRecordError
-        except BadRecordError:  # The training begins where this error is handled.
-            train(chief, chief.monitored(chief.hook()))
+        except BadRecordError:
+            train_chief()
 
-    if how == "handler":
+    def train_worker() -> None:
+        session_made.wait()
+        session = worker.monitored(worker.hook())
+        session_made.wait()
+        train(worker, session)
 
-        def train_worker() -> None:
-            train(worker, worker.monitored(worker.hook()))
-
-        in_threads(handled, train_worker)
-    else:
-        sessions = [program.monitored(program.hook()) for program in (chief, worker)]
-        in_threads(lambda: train(chief, sessions[0]), lambda: train(worker, sessions[1]))
+    in_threads(train_where_an_error_is_handled if how == "handler" else train_chief, train_worker)
     with v1.Session(worker.target, graph=worker.graph) as session:
-        assert session.run(worker.step) >= _FAILS_AFTER
+        assert _FAILS_AFTER <= session.run(worker.step) < STEPS
 
 
 @pytest.mark.parametrize("error", [None, BadRecordError(), KeyboardInterrupt()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -202,14 +203,18 @@ class Checks:
             return None
         expected = f"{self.title} expects a weight that is a finite number of at least 0"
         number = checked_scalar(expected, weight, lambda x: (x >= 0) & (x <= _LARGEST))
-        for variable in self.variables:
-            if tf.as_dtype(variable.dtype).is_integer:
-                raise ValueError(
-                    f"{self.title_of(variable)} is of the integer type "
-                    f"{tf.as_dtype(variable.dtype).name}, which has no weighted sums. Leave out "
-                    "the weight."
-                )
+        for variable in self._integers:
+            raise ValueError(
+                f"{self.title_of(variable)} is of the integer type "
+                f"{tf.as_dtype(variable.dtype).name}, which has no weighted sums. Leave out "
+                "the weight."
+            )
         return number
+
+    @functools.cached_property
+    def _integers(self) -> list[VariableLike]:
+        """The variables of integer types. With many variables, to look for them takes time."""
+        return [each for each in self.variables if tf.as_dtype(each.dtype).is_integer]
 
     def in_use(self, is_in_use: bool, method: str) -> None:
         """Checks that a function or graph that calls a method sees the accumulators.
