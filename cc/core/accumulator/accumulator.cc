@@ -25,8 +25,7 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
                  "Argument weight must be finite and not negative, but was " +
                      std::to_string(gradient.weight));
   }
-  Call call{workspace, {}};
-  MutexLock lock(&mu_);
+  Call call(&mu_, workspace);
   const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
   if (!result.is_added()) {
     if (result.ok()) stalls_.NoteRefused(result.outcome(), local_step, contributor);
@@ -98,8 +97,7 @@ void Accumulator::ReserveRound() {
 
 void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
                           Workspace& workspace) {
-  Call call{workspace, {}};
-  MutexLock lock(&mu_);
+  Call call(&mu_, workspace);
   // If only one gradient is missing, the others are added now instead of when it arrives. The take
   // is queued only afterwards: once queued, it may be completed at any time, and its workspace may
   // then be gone.
@@ -119,8 +117,7 @@ void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
 bool Accumulator::TryServe(const TakePtr& take, Workspace& workspace) {
   StallReport report{};
   {
-    Call call{workspace, {}};
-    MutexLock lock(&mu_);
+    Call call(&mu_, workspace);
     Status error = CheckTake(*take);
     if (!error.ok()) {
       Fail(take, std::move(error), &call);
@@ -139,8 +136,7 @@ bool Accumulator::TryServe(const TakePtr& take, Workspace& workspace) {
 }
 
 void Accumulator::Cancel(const TakePtr& take, Workspace& workspace) {
-  Call call{workspace, {}};
-  MutexLock lock(&mu_);
+  Call call(&mu_, workspace);
   take->is_cancelled = true;
   if (!take->is_waiting()) return;
   // While the value of a take is being prepared, perhaps with the take's own workspace, the take

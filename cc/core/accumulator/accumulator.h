@@ -174,11 +174,23 @@ class Accumulator {
   };
   using RoundPtr = std::shared_ptr<Round>;
 
-  // The workspace of a call, and the takes that failed during it. They are completed when the call
-  // ends, because the call may use the workspace of one of them.
-  struct Call {
+  // A call, which holds the lock and lends its workspace. The takes that fail during it are
+  // completed when it has released the lock, and not earlier, because it may use the workspace of
+  // one of them.
+  class CONDACC_SCOPED_CAPABILITY Call {
+   public:
+    Call(Mutex* mutex, Workspace& lent) CONDACC_ACQUIRE(mutex) : workspace(lent), mutex_(*mutex) {
+      mutex_.Lock();
+    }
+    ~Call() CONDACC_RELEASE() { mutex_.Unlock(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
     Workspace& workspace;
     EndedWaits<Take> ended;
+
+   private:
+    Mutex& mutex_;
   };
 
   // The next step for a round; see NextAction().

@@ -74,8 +74,7 @@ bool Accumulator::StartFolder(const RoundPtr& round, Call* call) {
 }
 
 void Accumulator::RunFolder(const RoundPtr& round, Workspace& workspace) {
-  Call call{workspace, {}};
-  MutexLock lock(&mu_);
+  Call call(&mu_, workspace);
   if (round->place == Place::kOpen && !IsFrontReady()) {
     Fold(round, &call);
   } else {
