@@ -104,7 +104,7 @@ void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
   const RoundPtr round = round_;
   const bool lacks_one = round->num_accumulated + 1 == take->num_required && takes_.empty();
   if (lacks_one && round->work == Work::kNone &&
-      round->sum->WantsFold({/*num_missing=*/1, /*is_waiting=*/true})) {
+      round->sum->Advise({/*num_missing=*/1, /*is_waiting=*/true}) != Advice::kLeave) {
     Fold(round, &call);
   }
   Status error = CheckTake(*take);

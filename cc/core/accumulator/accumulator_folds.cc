@@ -9,21 +9,19 @@ namespace condacc {
 void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call) {
   bool may_start_folder = options_.start_thread != nullptr;
   while (round->num_added < ordinal) {
-    // An apply does not wait for a round that has left, even if it is overfull: the thread that
-    // finishes the round adds everything that is pending, and will be done soon.
+    // An apply does not wait for a round that has left, even if too much is pending: the thread
+    // that finishes the round adds everything that is pending, and will be done soon.
     const bool is_open = round->place == Place::kOpen;
-    const bool must = must_add || (is_open && round->sum->IsOverfull());
-    const bool may_fold = is_open && round->work == Work::kNone;
-    if (may_fold && (must || round->sum->WantsFold(ExpectTake(*round)))) {
-      if (!must && may_start_folder) {
-        if (StartFolder(round, call)) return;
-        may_start_folder = false;
-      } else if (!Fold(round, call)) {
-        return;
-      }
-    } else if (must) {
+    Advice advice = is_open ? round->sum->Advise(ExpectTake(*round)) : Advice::kLeave;
+    if (must_add) advice = Advice::kWait;
+    if (advice == Advice::kLeave) return;
+    if (!is_open || round->work != Work::kNone) {  // Another thread works on the sum.
+      if (advice != Advice::kWait) return;
       changed_.Wait(&mu_);
-    } else {
+    } else if (advice == Advice::kFoldElsewhere && may_start_folder) {
+      if (StartFolder(round, call)) return;
+      may_start_folder = false;
+    } else if (!Fold(round, call)) {
       return;
     }
   }
@@ -57,7 +55,6 @@ void Accumulator::EndWork(const RoundPtr& round, Call* call) {
 }
 
 bool Accumulator::StartFolder(const RoundPtr& round, Call* call) {
-  if (!round->sum->TakesLongToFold()) return false;
   round->work = Work::kFolding;
   bool has_started = false;
   {

@@ -71,6 +71,14 @@ enum class Appended {
   kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
 };
 
+// What to do about the pending gradients of a sum.
+enum class Advice {
+  kLeave,          // Nothing: more should come first, or the take adds them in its own pass.
+  kFold,           // Add them now.
+  kFoldElsewhere,  // Add them in a thread of its own, which takes much less time to start.
+  kWait,  // Do not return from an apply before some of them were added, by it or by others.
+};
+
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
 // may run at any time. No two other unlocked methods of one sum run at the same time. While
 // RunFold() runs, gradients may be appended; while the others run, only const methods may be
@@ -103,13 +111,9 @@ class RoundSum {
     bool is_waiting;
   };
   static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-  // Returns whether the pending gradients should be added now.
-  virtual bool WantsFold(const NextTake& next_take) const = 0;
-  // Returns whether so much is pending that an apply should wait for a fold before it returns.
-  virtual bool IsOverfull() const = 0;
-
-  // Returns whether a fold takes much longer than starting a thread.
-  virtual bool TakesLongToFold() const { return false; }
+  // Returns what the apply that has come, or a take that has, should do about the pending
+  // gradients.
+  virtual Advice Advise(const NextTake& next_take) const = 0;
 
   // Starts a fold, which adds the gradients that have been pending longest. Returns their number.
   virtual int64_t BeginFold() noexcept = 0;

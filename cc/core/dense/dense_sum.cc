@@ -67,8 +67,15 @@ bool DenseSum::IsFull(size_t num_pending) const {
          options_.budget->IsExceeded();
 }
 
+Advice DenseSum::Advise(const NextTake& next_take) const {
+  if (num_pending() == 0 || !CanFold()) return Advice::kLeave;
+  const bool is_overfull = num_pending() >= 2 * options_.max_pending ||
+                           (num_pending() > 1 && options_.budget->IsExceeded());
+  if (is_overfull) return Advice::kWait;
+  return WantsFold(next_take) ? Advice::kFold : Advice::kLeave;
+}
+
 bool DenseSum::WantsFold(const NextTake& next_take) const {
-  if (num_pending() == 0 || !CanFold()) return false;
   // A fold would only copy a single borrowed gradient, so it is left where it is.
   if (options_.holds_borrowed && !has_sum() && num_pending() == 1) return false;
   if (next_take.num_missing == 0) return num_pending() > options_.max_pending;
@@ -80,11 +87,6 @@ bool DenseSum::WantsFold(const NextTake& next_take) const {
   // Small gradients are still in the cache when they arrive, so they are added now. That leaves
   // less to add for the take.
   return IsFull(num_pending()) || GradientBytes() <= options_.small_bytes;
-}
-
-bool DenseSum::IsOverfull() const {
-  return CanFold() && (num_pending() >= 2 * options_.max_pending ||
-                       (num_pending() > 1 && options_.budget->IsExceeded()));
 }
 
 int64_t DenseSum::BeginFold() noexcept {

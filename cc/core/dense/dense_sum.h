@@ -33,8 +33,7 @@ class DenseSum final : public RoundSum {
   Missing MissingFrom(const Gradient& gradient) const override;
   Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
-  bool WantsFold(const NextTake& next_take) const override;
-  bool IsOverfull() const override;
+  Advice Advise(const NextTake& next_take) const override;
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
@@ -75,6 +74,8 @@ class DenseSum final : public RoundSum {
   DenseAddArgs RunFirstPasses(DenseAddArgs args, Workspace& workspace) const noexcept;
   // Returns whether a fold should add the pending gradients once there are `num_pending`.
   bool IsFull(size_t num_pending) const;
+  // Returns whether the pending gradients, of which there are some, should be added now.
+  bool WantsFold(const NextTake& next_take) const;
   // Returns whether there is memory in which several gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || float32_sum_; }
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }

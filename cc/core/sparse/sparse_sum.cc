@@ -6,13 +6,12 @@
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/invariant.h"
+#include "cc/core/sparse/fold_rules.h"
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
 namespace {
 
-constexpr size_t kMinFold = 4;             // Gradients.
-constexpr size_t kMaxPending = 1024;       // Gradients.
 constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even without rows.
 
 // Moves the gradient's indices to memory that may be kept, as int64. Returns InvalidArgument if
@@ -93,60 +92,10 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
 }
 
 template <class Rows>
-bool SparseSum<Rows>::WantsFold(const NextTake& next_take) const {
-  if (ExceedsBudget()) return true;
-  if (num_pending() < kMinFold || CanWaitFor(next_take)) return false;
-  return pending_bytes_ >= FoldBytes() || num_pending() >= MaxPending();
-}
-
-// Returns whether the take can add everything, because what it still lacks makes no apply wait, if
-// the coming gradients are like those that are pending.
-template <class Rows>
-bool SparseSum<Rows>::CanWaitFor(const NextTake& next_take) const {
-  if (next_take.num_missing == 0) return true;
-  // With one more gradient, the applies that follow would wait.
-  if (next_take.num_missing >= static_cast<int64_t>(2 * MaxPending())) return false;
-  const size_t num_coming = static_cast<size_t>(next_take.num_missing);
-  return !IsOverfull(num_pending() + num_coming,
-                     pending_bytes_ + pending_bytes_ / num_pending() * num_coming);
-}
-
-template <class Rows>
-bool SparseSum<Rows>::IsOverfull() const {
-  return ExceedsBudget() || IsOverfull(num_pending(), pending_bytes_);
-}
-
-template <class Rows>
-bool SparseSum<Rows>::IsOverfull(size_t num_pending, size_t pending_bytes) const {
-  // A few very large gradients are no reason to wait, unless others are being merged.
-  const size_t enough = folding_bytes_ > 0 ? kMinFold : 2 * kMinFold;
-  // Until the first fold, gradients of half as much again as the last result use no more memory
-  // than merged sums of that size would with those that are pending beside them. During the first
-  // fold, memory for its sums is needed as well.
-  const size_t merging = merged_bytes_ + folding_bytes_;
-  const size_t total = merging + pending_bytes;
-  const size_t limit =
-      std::max(merged_bytes_ + FoldBytes() / 2 * 3, merging == 0 ? last_result_bytes_ / 2 * 3 : 0);
-  return num_pending >= enough && (total >= limit || num_pending >= 2 * MaxPending());
-}
-
-// Pending gradients that are small compared with the merged sums are kept even if the budget is
-// exceeded, because each fold walks all merged rows.
-template <class Rows>
-bool SparseSum<Rows>::ExceedsBudget() const {
-  return num_pending() > 1 && options_.budget->IsExceeded() && pending_bytes_ >= merged_bytes_ / 16;
-}
-
-template <class Rows>
-size_t SparseSum<Rows>::FoldBytes() const {
-  return std::max({merged_bytes_ / 20 * 9, last_result_bytes_ / 4 * 3, options_.fold_bytes});
-}
-
-// Tiny gradients wait until there are enough of them to make the walk of the merged rows cheap for
-// each.
-template <class Rows>
-size_t SparseSum<Rows>::MaxPending() const {
-  return kMaxPending + num_merged_ / 16;
+Advice SparseSum<Rows>::Advise(const NextTake& next_take) const {
+  return AdviseFold({num_pending(), pending_bytes_, folding_bytes_, num_merged_, merged_bytes_,
+                     last_result_bytes_},
+                    next_take, options_);
 }
 
 template <class Rows>

@@ -22,9 +22,9 @@ namespace condacc {
 // Keeps the gradients of one round in order of arrival, and merges many of them at once. The
 // indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
 // A fold merges the pending gradients into the rows merged before once they have at least
-// SumOptions::fold_bytes, 45 % of the bytes of these rows, and 75 % of those of the last result. So
-// the memory stays close to that of the result, and the cost of a gradient does not grow with the
-// number of gradients.
+// SumOptions::fold_bytes, 45 % of the bytes of these rows, and 75 % of those of the last result
+// (AdviseFold() has all rules). So the memory stays close to that of the result, and the cost of a
+// gradient does not grow with the number of gradients.
 //
 // `Rows` is HostRows or DeviceRows.
 template <class Rows>
@@ -39,9 +39,7 @@ class SparseSum final : public RoundSum {
   }
   Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
-  bool WantsFold(const NextTake& next_take) const override;
-  bool IsOverfull() const override;
-  bool TakesLongToFold() const override { return pending_bytes_ >= options_.long_fold_bytes; }
+  Advice Advise(const NextTake& next_take) const override;
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
@@ -68,14 +66,6 @@ class SparseSum final : public RoundSum {
   }
   // Moves the gradient's values to memory that may be kept.
   Status CopyValues(Workspace& workspace, Gradient* gradient) const;
-  bool CanWaitFor(const NextTake& next_take) const;
-  // Returns whether an apply should wait once this much is pending.
-  bool IsOverfull(size_t num_pending, size_t pending_bytes) const;
-  // Returns whether the budget is exceeded and there are pending gradients to fold.
-  bool ExceedsBudget() const;
-  // A fold is worth its cost once the pending gradients have this many bytes, or are this many.
-  size_t FoldBytes() const;
-  size_t MaxPending() const;
 
   size_t BytesOf(const Gradient& gradient) const;
   // Returns whether `rows_` could not add the gradient.
@@ -103,11 +93,9 @@ class SparseSum final : public RoundSum {
   std::list<Gradient> bad_;  // The gradients that folds could not add, in order of arrival.
   RowFormat format_;
   Rows rows_;
-  // Number of rows, and bytes of their sums, that the folds so far have merged.
+  // See SparseSumSize.
   size_t num_merged_ = 0;
   size_t merged_bytes_ = 0;
-  // Bytes of the values of the result of this sum's previous round. The next one is probably of
-  // similar size.
   size_t last_result_bytes_ = 0;
 };
 

@@ -85,12 +85,13 @@ class FakeSum final : public RoundSum {
     const bool is_borrowed = FakeGradient::In(pending_.back()).borrowed != nullptr;
     return is_borrowed ? Appended::kMustAddNow : Appended::kPending;
   }
-  bool WantsFold(const NextTake& next_take) const override {
+  Advice Advise(const NextTake& next_take) const override {
+    if (pending_.size() >= 2 * options_.max_pending) return Advice::kWait;
     const bool lacks_one = next_take.is_waiting && next_take.num_missing == 1;
     const size_t fold_at = lacks_one ? 2 : options_.max_pending;
-    return next_take.num_missing != 0 && pending_.size() >= fold_at;
+    return next_take.num_missing != 0 && pending_.size() >= fold_at ? Advice::kFold
+                                                                    : Advice::kLeave;
   }
-  bool IsOverfull() const override { return pending_.size() >= 2 * options_.max_pending; }
   int64_t BeginFold() noexcept override {
     folding_.swap(pending_);
     return static_cast<int64_t>(folding_.size());

@@ -74,7 +74,8 @@ class DenseSumPassesTest : public testing::Test {
     DenseSum sum(options);
     for (size_t i = 0; i < gradients.size(); ++i) {
       Append(&sum, gradients[i], workspace);
-      if (i + 1 != fold_at || !sum.WantsFold({RoundSum::kUnknown, /*is_waiting=*/false})) continue;
+      if (i + 1 != fold_at) continue;
+      if (sum.Advise({RoundSum::kUnknown, /*is_waiting=*/false}) == Advice::kLeave) continue;
       EXPECT_GT(sum.BeginFold(), 0);
       sum.RunFold(workspace);
       EXPECT_TRUE(sum.EndFold());

@@ -61,6 +61,9 @@ class SparseSumTest : public testing::TestWithParam<bool> {
     sum_->Clear();
     return result;
   }
+  Advice Advise(int64_t num_missing = RoundSum::kUnknown) const {
+    return sum_->Advise({num_missing, /*is_waiting=*/false});
+  }
   Slices Expected() const { return Merged(gradients_, kRowWidth, Reduction::kMean); }
 
   std::mt19937 random_{11};
@@ -75,11 +78,10 @@ INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SparseSumTest, testing::Bool());
 
 TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
   options_.fold_bytes = 1;
-  const RoundSum::NextTake unknown{RoundSum::kUnknown, /*is_waiting=*/false};
   Append(4);
-  EXPECT_TRUE(sum_->WantsFold(unknown));
+  EXPECT_EQ(Advise(), Advice::kFold);
   Append(4);
-  EXPECT_TRUE(sum_->IsOverfull());
+  EXPECT_EQ(Advise(), Advice::kWait);
   ASSERT_TRUE(Prepare().ok());
   const Slices last = Finish();
   const double result_bytes = static_cast<double>(last.indices.size() * kRowBytes);
@@ -91,15 +93,15 @@ TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
 
   gradients_.clear();
   Append(4);
-  EXPECT_FALSE(sum_->WantsFold(unknown));
+  EXPECT_EQ(Advise(), Advice::kLeave);
   Append(1);
-  EXPECT_TRUE(sum_->WantsFold(unknown));
-  EXPECT_TRUE(sum_->WantsFold({/*num_missing=*/4, /*is_waiting=*/false}));
-  EXPECT_FALSE(sum_->WantsFold({/*num_missing=*/3, /*is_waiting=*/false}));
+  EXPECT_EQ(Advise(), Advice::kFold);
+  EXPECT_EQ(Advise(/*num_missing=*/4), Advice::kFold);
+  EXPECT_EQ(Advise(/*num_missing=*/3), Advice::kLeave);
   Append(3);
-  EXPECT_FALSE(sum_->IsOverfull());
+  EXPECT_NE(Advise(), Advice::kWait);
   Append(1);
-  EXPECT_TRUE(sum_->IsOverfull());
+  EXPECT_EQ(Advise(), Advice::kWait);
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
 }
@@ -117,18 +119,18 @@ TEST_P(SparseSumTest, DuringAFoldLessIsHeldThanWithoutOne) {
 
   gradients_.clear();
   Append(15, /*size=*/3000);
-  EXPECT_FALSE(sum_->IsOverfull());
+  EXPECT_NE(Advise(), Advice::kWait);
   gradients_.clear();
   sum_->Clear();
   Append(10, /*size=*/3000);
   sum_->BeginFold();
   Append(2, /*size=*/3000);
-  EXPECT_FALSE(sum_->IsOverfull());
+  EXPECT_NE(Advise(), Advice::kWait);
   Append(3, /*size=*/3000);
-  EXPECT_TRUE(sum_->IsOverfull());
+  EXPECT_EQ(Advise(), Advice::kWait);
   sum_->RunFold(workspace_);
   ASSERT_TRUE(sum_->EndFold());
-  EXPECT_FALSE(sum_->IsOverfull());
+  EXPECT_NE(Advise(), Advice::kWait);
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
 }
