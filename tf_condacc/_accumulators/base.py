@@ -16,18 +16,23 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
-from tf_condacc._accumulators.tracing import AccumulatorSpec, is_argument_of_functions
+from tf_condacc._accumulators.tracing import AccumulatorSpec, number_of
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._tensorflow import RestoreWatch, Trackable, not_converted
+from tf_condacc._tensorflow import CompositeTensor, RestoreWatch, Trackable, not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 _SUMMED = (tf.int32, tf.int64)
+# The attributes that this package gives its accumulators. A program may give them others.
+_OWN_ATTRIBUTES = frozenset(
+    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _trace_number "
+    "_no_shape".split()
+)
 
 
 class TryTakeResult(NamedTuple):
@@ -50,7 +55,7 @@ class TryTakeResult(NamedTuple):
     value: Any
 
 
-@is_argument_of_functions
+@CompositeTensor.register  # tf.function takes the objects as arguments, by their `_type_spec`.
 class ConditionalAccumulatorBase(Trackable):
     """The base class of dense and sparse conditional accumulators.
 
@@ -82,6 +87,8 @@ class ConditionalAccumulatorBase(Trackable):
 
     # The arguments of `_make` that have made the accumulator.
     _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
+    # The number of an accumulator that has traces of its own; see `_type_spec`.
+    _trace_number: int | None = None
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
@@ -97,21 +104,43 @@ class ConditionalAccumulatorBase(Trackable):
 
     @classmethod
     def _around(
-        cls, handle: tf.Tensor, dtype: tf.DType, shape: tf.TensorShape, reduction_type: str | None
+        cls,
+        handle: tf.Tensor,
+        dtype: tf.DType,
+        shape: tf.TensorShape,
+        reduction_type: str | None,
+        like: ConditionalAccumulatorBase | None,
     ) -> ConditionalAccumulatorBase:
-        """Returns an object for an accumulator that exists already."""
+        """Returns an object for an accumulator that exists already.
+
+        The object gets the attributes that the program has given the object `like`.
+        """
         made = cls.__new__(cls)
         ConditionalAccumulatorBase.__init__(made, dtype, shape, handle)
         if reduction_type is not None:
             made._made_with = (dtype, shape, None, None, reduction_type)
+        if like is not None:
+            made.__dict__.update(like._attributes_of_program(), _trace_number=like._trace_number)
         return made
+
+    def _attributes_of_program(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in _OWN_ATTRIBUTES and not name.startswith("_self_")  # Trackable's.
+        }
 
     @property
     def _type_spec(self) -> AccumulatorSpec:
         reduction_type = None
         if self._made_with is not None:
             reduction_type = tf.compat.as_str(self._made_with[-1] or "MEAN")
-        return AccumulatorSpec(type(self), self._tensor_dtype, self._shape, reduction_type)
+        # A trace may depend on attributes that the program has set, so other objects have others.
+        if self._trace_number is None and self._attributes_of_program():
+            self._trace_number = number_of(self)
+        return AccumulatorSpec(
+            type(self), self._tensor_dtype, self._shape, reduction_type, self._trace_number
+        )
 
     def __tf_tracing_type__(self, context: Any) -> AccumulatorSpec:
         """Returns what a trace of ``tf.function`` depends on if this object is an argument."""
@@ -239,13 +268,13 @@ class ConditionalAccumulatorBase(Trackable):
             ValueError: The step is a float that is not a whole number. Tensors and values of numpy
                 are cast, as by TensorFlow's own accumulators.
         """
-        # numpy's float64 is a float as well.
-        is_fraction = type(step) is float and isinstance(step, float) and not step.is_integer()
-        if isinstance(step, bool) or is_fraction:
+        is_float = type(step) is float  # The type of numpy's float64 is a subclass of float.
+        if isinstance(step, bool) or (is_float and not step.is_integer()):
             where = f" (accumulator '{self._handle_name()}')"
             error = TypeError if isinstance(step, bool) else ValueError
             raise error(f"Argument {argument} must be a whole number, got {step!r}{where}.")
-        return host_int64(step)
+        # TensorFlow would round a float to float32, which has no odd numbers above 2**24.
+        return host_int64(int(step) if is_float else step)
 
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
         """Converts a gradient, or the values of a sparse one, to the accumulator's dtype.
@@ -256,13 +285,11 @@ class ConditionalAccumulatorBase(Trackable):
         # Most gradients have this dtype. In eager mode this test is faster than a conversion.
         if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
             return gradient
-        if isinstance(gradient, (complex, list, tuple, np.ndarray, np.generic)):
-            has_imaginary = np.iscomplexobj(gradient) and np.any(np.imag(gradient))
-            if has_imaginary and not self._tensor_dtype.is_complex:
-                raise TypeError(
-                    f"Accumulator '{self._handle_name()}' of dtype {self._tensor_dtype.name} has "
-                    "got a complex gradient, whose imaginary part would be lost."
-                )
+        if not self._tensor_dtype.is_complex and _has_imaginary_part(gradient):
+            raise TypeError(
+                f"Accumulator '{self._handle_name()}' of dtype {self._tensor_dtype.name} has got a "
+                "complex gradient, whose imaginary part would be lost."
+            )
         return tf.convert_to_tensor(gradient, dtype=self._dtype)
 
     def _make(
@@ -345,6 +372,7 @@ class ConditionalAccumulatorBase(Trackable):
             if not attribute.startswith("_self_") and value is not self._accumulator_ref:
                 copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
         copied._restores = RestoreWatch()
+        copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
         copied.set_global_step(self.global_step())
         return copied
@@ -573,6 +601,18 @@ def _check_reduction(
     raise ValueError(
         f"The reduction_type {reduction_type!r} of accumulator '{name}' is not in: {allowed}."
     )
+
+
+def _has_imaginary_part(value: Any) -> bool:
+    """Returns whether a value of Python or numpy has an imaginary part.
+
+    Conversions of tensors refuse to lose one. A list may contain tensors, which numpy cannot read.
+    """
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_imaginary_part, value))
+    if isinstance(value, (complex, np.ndarray, np.generic)):
+        return bool(np.iscomplexobj(value) and np.any(np.imag(value)))
+    return False
 
 
 def _check_dtype(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
