@@ -552,6 +552,13 @@ class Accumulation:
             raise self._repeats("gives an optimizer two gradients of one variable")
         if call.is_in_loop(self._thread.graph):
             raise self._repeats("calls an optimizer in a loop of the graph")
+        if self._thread.graph is None and not tf.executing_eagerly():
+            raise ValueError(
+                f"{self._title}: train_step runs eagerly, but calls an optimizer in a tf.function, "
+                "which would keep the weight of the micro-batch with which it was traced, and may "
+                "be called several times unseen. Call tf.config.run_functions_eagerly(True), or "
+                "leave out run_eagerly=True."
+            )
         key = (id(optimizer), call.number_after(self._thread.calls))
         self._thread.calls.append((call, key[1]))
         self._check_variables(key, [variable for _, variable in pairs])
@@ -679,7 +686,8 @@ class Accumulation:
         """Intercepts what this thread passes to the optimizers, as a micro-batch."""
         step = self._thread
         step.is_intercepting, step.calls = True, []
-        step.graph = tf.compat.v1.get_default_graph()
+        # The graph of train_step, or None if it runs eagerly.
+        step.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         step.num_samples = step.counted = None
         step.has_compiled_loss = step.counts_values = False
         try:
