@@ -27,7 +27,7 @@ from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 _LOG = logging.getLogger("tf_condacc")
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
-_SUMMED = (tf.int32, tf.int64)
+_SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
 # The attributes that this package gives its accumulators. A program may give them others.
 _OWN_ATTRIBUTES = frozenset(
     "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _trace_number "
@@ -303,16 +303,22 @@ class ConditionalAccumulatorBase(Trackable):
         """Makes an accumulator with the constructor's arguments, and returns its handle.
 
         In eager mode, each call makes a new accumulator unless `shared_name` is given.
+
+        Raises:
+            TypeError: `dtype` is not supported.
+            ValueError: The kind does not have `reduction_type`; or it is a mean, and `dtype` is an
+                integer type.
         """
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
         make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
         name = name or self._DEFAULT_NAME
-        reductions = self._REDUCTIONS
+        _check_reduction(reduction_type, self._REDUCTIONS, name)
+        _check_dtype(dtype, reduction_type, name)
 
         # This function must not refer to `self`: `self` refers to it, which would make a cycle.
         def make(anonymous: bool) -> tf.Tensor:
             return _make_accumulator(
-                make_op, dtype, shape, anonymous, shared_name, name, reduction_type, reductions
+                make_op, dtype, shape, anonymous, shared_name, name, reduction_type
             )
 
         if not tf.executing_eagerly():
@@ -393,6 +399,10 @@ class ConditionalAccumulatorBase(Trackable):
         """Returns the function of an operation of this kind of accumulator."""
         return getattr(ops, f"condacc_{self._KIND}_{verb}")
 
+    def _op_type(self, verb: str) -> str:
+        """Returns the type of such an operation: for "try_take", "Condacc>DenseTryTake"."""
+        return "Condacc>" + f"{self._KIND}_{verb}".title().replace("_", "")
+
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
         """Reads a counter of the accumulator.
 
@@ -435,7 +445,7 @@ class ConditionalAccumulatorBase(Trackable):
         # the count shows that it would fail, because it would return zeros as large as a gradient.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
             taken = eager.execute(
-                f"Condacc>{self._KIND.capitalize()}TryTake",
+                self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [self._accumulator_ref, required],
                 dtype,
@@ -444,7 +454,7 @@ class ConditionalAccumulatorBase(Trackable):
             if taken:
                 return taken[0]
         return eager.execute_interruptibly(
-            f"Condacc>{self._KIND.capitalize()}Take",
+            self._op_type("take"),
             self._NUM_TAKE_OUTPUTS,
             [self._accumulator_ref, required],
             dtype,
@@ -473,7 +483,7 @@ class ConditionalAccumulatorBase(Trackable):
 
         if tf.executing_eagerly():
             return eager.execute(
-                f"Condacc>{self._KIND.capitalize()}{verb.title().replace('_', '')}",
+                self._op_type(verb),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [*inputs, host_int32(num_required)],
                 ("dtype", self._tensor_dtype.as_datatype_enum),
@@ -518,7 +528,6 @@ def _make_accumulator(
     shared_name: str | None,
     name: str,
     reduction_type: str,
-    reductions: Sequence[str],
 ) -> tf.Tensor:
     """Makes an accumulator and returns its handle.
 
@@ -531,20 +540,14 @@ def _make_accumulator(
         shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
         name: Name of the operation.
         reduction_type: How gradients are reduced. None stands for "MEAN".
-        reductions: The reductions of this kind of accumulator.
 
     Returns:
         The handle: `[] resource`.
 
     Raises:
-        TypeError: `dtype` is not supported.
-        ValueError: `reduction_type` is not in `reductions`; or it is a mean, and `dtype` is an
-            integer type.
         tf.errors.NotFoundError: The process of the current device has not imported this package.
         tf.errors.InternalError: The current device belongs to a process that cannot be reached.
     """
-    _check_reduction(reduction_type, reductions, name)
-    _check_dtype(dtype, reduction_type, name)
     if shared_name:
         _warn_of_replicas(shared_name)
     with explained(), _explaining_remote_devices(name):
@@ -592,10 +595,10 @@ def _warn_of_replicas(shared_name: str) -> None:
 def _check_reduction(
     reduction_type: str | bytes | None, reductions: Sequence[str], name: str
 ) -> None:
-    """Checks the reduction. The operation checks it as well, but names itself and all arguments."""
-    if not isinstance(reduction_type, (str, bytes)) or tf.compat.as_str(reduction_type) in (
-        reductions
-    ):
+    """Checks the reduction. The operation does so, too, but its error names all its arguments."""
+    if not isinstance(reduction_type, (str, bytes)):
+        return  # The operation that makes the accumulator reports the error.
+    if tf.compat.as_str(reduction_type) in reductions:
         return
     allowed = ", ".join(f'"{each}"' for each in reductions)
     raise ValueError(
@@ -616,7 +619,6 @@ def _has_imaginary_part(value: Any) -> bool:
 
 
 def _check_dtype(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
-    is_sum = reduction_type in ("SUM", b"SUM")
     try:
         found = tf.as_dtype(dtype)
     except TypeError:
@@ -628,8 +630,8 @@ def _check_dtype(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> No
             f"The dtype {found.name} of accumulator '{name}' is not in list of allowed values: "
             f"{allowed}; with reduction_type 'SUM' also {summed}."
         )
-    if found.is_integer and not is_sum:
+    if found.is_integer and reduction_type not in ("SUM", b"SUM"):
         raise ValueError(
             f"Integer gradients have no mean: accumulator '{name}' of dtype "
-            f"{tf.as_dtype(dtype).name} expects reduction_type 'SUM', got {reduction_type!r}."
+            f"{found.name} expects reduction_type 'SUM', got {reduction_type!r}."
         )

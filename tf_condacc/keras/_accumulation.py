@@ -105,8 +105,9 @@ def accumulate_gradients(
             `skip_non_finite` is set. Some losses are sums over the samples and others means. The
             model was compiled with ``jit_compile=True``: XLA has no accumulators. In all these
             cases the model is unchanged. ``compile`` and ``fit`` raise it for what is compiled
-            afterwards, and ``fit`` for activity regularizers before Keras 3.14, with a mask, or
-            with sums of sample weights.
+            afterwards. ``fit`` raises it for activity regularizers before Keras 3.14, with a mask,
+            or with sums of sample weights; and for a `train_step` that gives an optimizer two
+            gradients of one variable, or runs eagerly and calls an optimizer in a ``tf.function``.
         RuntimeError: Keras does not run on TensorFlow, is Keras 2, or is so new that its models do
             not say by what they divide a loss; or it is called in a callback of a ``fit`` that does
             not accumulate.
@@ -343,6 +344,7 @@ class Accumulation:
         self._forget()
 
     def _set_weights(self, set_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Takes the place of `set_weights` and of `load_weights`."""
         result = set_weights(*args, **kwargs)
         self._discard_accumulated("the weights of the model were replaced")
         return result
@@ -801,7 +803,7 @@ def _undecorated(train_step: Callable[..., Any]) -> Callable[..., Any]:
         converted = tf.autograph.to_graph(function)
     except Exception:  # The source is unknown: AutoGraph has errors of many types.
         return function
-    if inspect.ismethod(function):  # What a method is converted to takes its object again.
+    if inspect.ismethod(function):  # The converted function is not bound to the object any more.
         return functools.partial(converted, function.__self__)
     return converted
 

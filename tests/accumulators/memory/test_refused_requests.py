@@ -1,8 +1,8 @@
 """Tests of memory and threads that are refused to an op, one request after another.
 
 Each request for memory, a mapping or a thread between the entry to a kernel and its return is
-refused once, also those that TensorFlow makes. The op either fails with ResourceExhaustedError, and everything is as before,
-so that it succeeds if it is run again, or it does without the memory.
+refused once, also those that TensorFlow makes. The op either fails with ResourceExhaustedError, and
+everything is as before, so that it succeeds if it is run again, or it does without the memory.
 """
 
 from __future__ import annotations
