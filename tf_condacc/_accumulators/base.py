@@ -268,13 +268,18 @@ class ConditionalAccumulatorBase(Trackable):
             ValueError: The step is a float that is not a whole number. Tensors and values of numpy
                 are cast, as by TensorFlow's own accumulators.
         """
-        is_float = type(step) is float  # The type of numpy's float64 is a subclass of float.
-        if isinstance(step, bool) or (is_float and not step.is_integer()):
-            where = f" (accumulator '{self._handle_name()}')"
-            error = TypeError if isinstance(step, bool) else ValueError
-            raise error(f"Argument {argument} must be a whole number, got {step!r}{where}.")
-        # TensorFlow would round a float to float32, which has no odd numbers above 2**24.
-        return host_int64(int(step) if is_float else step)
+        error: type[Exception]
+        if isinstance(step, bool):
+            error = TypeError
+        elif isinstance(step, float) and not isinstance(step, np.float64):
+            if step.is_integer():
+                # TensorFlow would round it to float32, which has no odd numbers above 2**24.
+                return host_int64(int(step))
+            error = ValueError
+        else:
+            return host_int64(step)
+        where = f" (accumulator '{self._handle_name()}')"
+        raise error(f"Argument {argument} must be a whole number, got {step!r}{where}.")
 
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
         """Converts a gradient, or the values of a sparse one, to the accumulator's dtype.
