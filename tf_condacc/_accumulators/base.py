@@ -146,6 +146,10 @@ class ConditionalAccumulatorBase(Trackable):
         """Returns what a trace of ``tf.function`` depends on if this object is an argument."""
         return self._type_spec
 
+    def _convert_variables_to_tensors(self) -> ConditionalAccumulatorBase:
+        """Returns this object, for TensorFlow's branches, loops and functions that return it."""
+        return self
+
     @property
     def accumulator_ref(self) -> tf.Tensor:
         """The handle of the accumulator: `[] resource`."""

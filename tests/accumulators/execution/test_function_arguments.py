@@ -118,3 +118,22 @@ def test_an_accumulator_with_attributes_of_the_program_has_a_trace_of_its_own():
     step(copied, tf.constant(2.0))
     found = [float(accumulator.take_grad(1)) for accumulator in [*accumulators, copied]]
     assert found == [2.0, 6.0, 10.0, 2.0, 14.0]
+
+
+def test_branches_and_loops_pass_accumulators_on(kind):
+    @tf.function
+    def step(first: Any, second: Any, takes_first: Any) -> Any:
+        chosen = tf.cond(takes_first, lambda: first, lambda: second)
+
+        def body(number: Any, accumulator: Any) -> Any:
+            apply(accumulator, tf.cast(number, tf.float32))
+            return number + 1, accumulator
+
+        return tf.while_loop(lambda number, _: number < 3, body, [0, chosen])[1]
+
+    first, second = new(kind), new(kind)
+    returned = step(first, second, tf.constant(False))
+    assert [int(each.num_accumulated()) for each in (first, second, returned)] == [0, 3, 3]
+    step(first, second, tf.constant(True))
+    assert [int(each.num_accumulated()) for each in (first, second)] == [3, 3]
+    np.testing.assert_array_equal(taken(returned), [1.0])
