@@ -633,7 +633,9 @@ class Accumulation:
         All calls of an optimizer in `train_step` count from the same number on.
         """
         with tf.init_scope():
-            before = self._iterations.setdefault(id(optimizer), int(optimizer.iterations))
+            # On replicas, the variable is one of each replica, which int() does not convert.
+            iterations = int(tf.convert_to_tensor(optimizer.iterations))
+            before = self._iterations.setdefault(id(optimizer), iterations)
 
         def number_of(update: Any) -> Any:
             # Keras keeps AutoGraph from converting what it calls, but a tf.function converts.
