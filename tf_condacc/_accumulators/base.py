@@ -124,6 +124,7 @@ class ConditionalAccumulatorBase(Trackable):
         return made
 
     def _attributes_of_program(self) -> dict[str, Any]:
+        """Returns the attributes that the program, or a class of its own, has given the object."""
         return {
             name: value
             for name, value in vars(self).items()
@@ -135,7 +136,7 @@ class ConditionalAccumulatorBase(Trackable):
         reduction_type = None
         if self._made_with is not None:
             reduction_type = tf.compat.as_str(self._made_with[-1] or "MEAN")
-        # A trace may depend on attributes that the program has set, so other objects have others.
+        # A trace may depend on such attributes, so it serves no other object.
         if self._trace_number is None and self._attributes_of_program():
             self._trace_number = number_of(self)
         return AccumulatorSpec(
