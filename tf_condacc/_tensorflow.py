@@ -174,9 +174,9 @@ def execute_into(
 def number(value: float, dtype: tf.DType) -> tf.Tensor:
     """Returns a number as an eager tensor in host memory: `[] dtype`.
 
-    A thread that is making tensors of Python numbers when the process exits may abort the process.
-    TensorFlow's cache, which it empties whenever its devices change, makes that rare. Eager
-    execution must be enabled.
+    The tensor is kept in a cache of TensorFlow's, which is emptied whenever the devices change: a
+    thread that makes tensors of Python numbers while the process exits may abort the process, so
+    few should be made. Eager execution must be enabled.
     """
     cache = context.context().ones_rank_cache()
     key = ("tf_condacc", dtype, value)

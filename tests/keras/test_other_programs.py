@@ -207,16 +207,42 @@ class AppliesInLoop(Layers):
         return {"loss": tf.while_loop(lambda number: number < 2, body, [0])}
 
 
-class CallsFunctionTwice(Layers):
+class CallsFunction(Layers):
+    """A model whose `train_step` makes its update in a function, and calls another one twice."""
+
+    @tf.function
+    def update(self, *data: Any) -> Any:
+        loss, pairs = loss_and_pairs(self, data)
+        self.optimizer.apply_gradients(pairs)
+        return loss
+
+    @tf.function
+    def update_metric(self, value: Any) -> Any:
+        return value / 2
+
+    def train_step(self, data: Any) -> Any:
+        return {"loss": self.update_metric(self.update_metric(self.update(*data)))}
+
+
+class CallsFunctionTwice(CallsFunction):
     """A model whose `train_step` makes each update in a call of a function."""
 
     def train_step(self, data: Any) -> Any:
-        update = tf.function(
-            lambda x, y: self.optimizer.apply_gradients(loss_and_pairs(self, (x, y))[1])
-        )
-        update(*data)
-        update(*data)
-        return {}
+        self.update(*data)
+        return super().train_step(data)
+
+
+def test_functions_are_told_apart_by_their_whole_names():
+    case = Case(CallsFunction, compile={"metrics": None}, compares_loss=False)
+    assert_same(case, accumulating(case), plain(case))
+
+
+def test_a_function_that_calls_an_optimizer_is_refused_in_eager_execution():
+    model = CallsFunction()
+    model.compile("sgd", "mse", run_eagerly=True)
+    accumulate_gradients(model, 4)
+    with pytest.raises(ValueError, match="runs eagerly, but calls an optimizer in a tf.function"):
+        fit(model)
 
 
 @pytest.mark.parametrize(

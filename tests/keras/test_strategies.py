@@ -113,3 +113,17 @@ def test_train_on_batch_on_replicas(mirrored):
         plain.train_on_batch(X[:8], Y[:8])
     assert trainings.largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
     assert keras.ops.convert_to_numpy(model.optimizer.iterations) == 2
+
+
+@on_two
+def test_the_number_of_micro_batches_may_grow_on_replicas(mirrored):
+    with mirrored.scope():
+        model = trainings.compiled(UNEQUAL, trainings.sequential)
+    trainings.accumulate_gradients(model, lambda updates: 1 + updates)
+    plain = trainings.compiled(UNEQUAL, trainings.sequential)
+    for num_updates in range(3):
+        for _ in range(1 + num_updates):
+            model.train_on_batch(X[:8], Y[:8])
+        plain.train_on_batch(X[:8], Y[:8])
+    assert trainings.largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
+    assert keras.ops.convert_to_numpy(model.optimizer.iterations) == 3

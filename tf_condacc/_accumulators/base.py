@@ -16,18 +16,23 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
-from tf_condacc._accumulators.tracing import AccumulatorSpec, is_argument_of_functions
+from tf_condacc._accumulators.tracing import AccumulatorSpec, number_of
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._tensorflow import RestoreWatch, Trackable, not_converted
+from tf_condacc._tensorflow import CompositeTensor, RestoreWatch, Trackable, not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
-_SUMMED = (tf.int32, tf.int64)
+_SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
+# The attributes that this package gives its accumulators. A program may give them others.
+_OWN_ATTRIBUTES = frozenset(
+    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _trace_number "
+    "_no_shape".split()
+)
 
 
 class TryTakeResult(NamedTuple):
@@ -50,7 +55,7 @@ class TryTakeResult(NamedTuple):
     value: Any
 
 
-@is_argument_of_functions
+@CompositeTensor.register  # tf.function takes the objects as arguments, by their `_type_spec`.
 class ConditionalAccumulatorBase(Trackable):
     """The base class of dense and sparse conditional accumulators.
 
@@ -82,6 +87,8 @@ class ConditionalAccumulatorBase(Trackable):
 
     # The arguments of `_make` that have made the accumulator.
     _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
+    # The number of an accumulator that has traces of its own; see `_type_spec`.
+    _trace_number: int | None = None
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
@@ -97,25 +104,52 @@ class ConditionalAccumulatorBase(Trackable):
 
     @classmethod
     def _around(
-        cls, handle: tf.Tensor, dtype: tf.DType, shape: tf.TensorShape, reduction_type: str | None
+        cls,
+        handle: tf.Tensor,
+        dtype: tf.DType,
+        shape: tf.TensorShape,
+        reduction_type: str | None,
+        like: ConditionalAccumulatorBase | None,
     ) -> ConditionalAccumulatorBase:
-        """Returns an object for an accumulator that exists already."""
+        """Returns an object for an accumulator that exists already.
+
+        The object gets the attributes that the program has given the object `like`.
+        """
         made = cls.__new__(cls)
         ConditionalAccumulatorBase.__init__(made, dtype, shape, handle)
         if reduction_type is not None:
             made._made_with = (dtype, shape, None, None, reduction_type)
+        if like is not None:
+            made.__dict__.update(like._attributes_of_program(), _trace_number=like._trace_number)
         return made
+
+    def _attributes_of_program(self) -> dict[str, Any]:
+        """Returns the attributes that the program, or a class of its own, has given the object."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in _OWN_ATTRIBUTES and not name.startswith("_self_")  # Trackable's.
+        }
 
     @property
     def _type_spec(self) -> AccumulatorSpec:
         reduction_type = None
         if self._made_with is not None:
             reduction_type = tf.compat.as_str(self._made_with[-1] or "MEAN")
-        return AccumulatorSpec(type(self), self._tensor_dtype, self._shape, reduction_type)
+        # A trace may depend on such attributes, so it serves no other object.
+        if self._trace_number is None and self._attributes_of_program():
+            self._trace_number = number_of(self)
+        return AccumulatorSpec(
+            type(self), self._tensor_dtype, self._shape, reduction_type, self._trace_number
+        )
 
     def __tf_tracing_type__(self, context: Any) -> AccumulatorSpec:
         """Returns what a trace of ``tf.function`` depends on if this object is an argument."""
         return self._type_spec
+
+    def _convert_variables_to_tensors(self) -> ConditionalAccumulatorBase:
+        """Returns this object, for TensorFlow's branches, loops and functions that return it."""
+        return self
 
     @property
     def accumulator_ref(self) -> tf.Tensor:
@@ -239,13 +273,18 @@ class ConditionalAccumulatorBase(Trackable):
             ValueError: The step is a float that is not a whole number. Tensors and values of numpy
                 are cast, as by TensorFlow's own accumulators.
         """
-        # numpy's float64 is a float as well.
-        is_fraction = type(step) is float and isinstance(step, float) and not step.is_integer()
-        if isinstance(step, bool) or is_fraction:
-            where = f" (accumulator '{self._handle_name()}')"
-            error = TypeError if isinstance(step, bool) else ValueError
-            raise error(f"Argument {argument} must be a whole number, got {step!r}{where}.")
-        return host_int64(step)
+        error: type[Exception]
+        if isinstance(step, bool):
+            error = TypeError
+        elif isinstance(step, float) and not isinstance(step, np.float64):
+            if step.is_integer():
+                # TensorFlow would round it to float32, which has no odd numbers above 2**24.
+                return host_int64(int(step))
+            error = ValueError
+        else:
+            return host_int64(step)
+        where = f" (accumulator '{self._handle_name()}')"
+        raise error(f"Argument {argument} must be a whole number, got {step!r}{where}.")
 
     def _converted(self, gradient: TensorLike) -> tf.Tensor:
         """Converts a gradient, or the values of a sparse one, to the accumulator's dtype.
@@ -256,13 +295,11 @@ class ConditionalAccumulatorBase(Trackable):
         # Most gradients have this dtype. In eager mode this test is faster than a conversion.
         if isinstance(gradient, tf.Tensor) and gradient.dtype is self._tensor_dtype:
             return gradient
-        if isinstance(gradient, (complex, list, tuple, np.ndarray, np.generic)):
-            has_imaginary = np.iscomplexobj(gradient) and np.any(np.imag(gradient))
-            if has_imaginary and not self._tensor_dtype.is_complex:
-                raise TypeError(
-                    f"Accumulator '{self._handle_name()}' of dtype {self._tensor_dtype.name} has "
-                    "got a complex gradient, whose imaginary part would be lost."
-                )
+        if not self._tensor_dtype.is_complex and _has_imaginary_part(gradient):
+            raise TypeError(
+                f"Accumulator '{self._handle_name()}' of dtype {self._tensor_dtype.name} has got a "
+                "complex gradient, whose imaginary part would be lost."
+            )
         return tf.convert_to_tensor(gradient, dtype=self._dtype)
 
     def _make(
@@ -276,16 +313,22 @@ class ConditionalAccumulatorBase(Trackable):
         """Makes an accumulator with the constructor's arguments, and returns its handle.
 
         In eager mode, each call makes a new accumulator unless `shared_name` is given.
+
+        Raises:
+            TypeError: `dtype` is not supported.
+            ValueError: The kind does not have `reduction_type`; or it is a mean, and `dtype` is an
+                integer type.
         """
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
         make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
         name = name or self._DEFAULT_NAME
-        reductions = self._REDUCTIONS
+        _check_reduction(reduction_type, self._REDUCTIONS, name)
+        _check_dtype(dtype, reduction_type, name)
 
         # This function must not refer to `self`: `self` refers to it, which would make a cycle.
         def make(anonymous: bool) -> tf.Tensor:
             return _make_accumulator(
-                make_op, dtype, shape, anonymous, shared_name, name, reduction_type, reductions
+                make_op, dtype, shape, anonymous, shared_name, name, reduction_type
             )
 
         if not tf.executing_eagerly():
@@ -345,6 +388,7 @@ class ConditionalAccumulatorBase(Trackable):
             if not attribute.startswith("_self_") and value is not self._accumulator_ref:
                 copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
         copied._restores = RestoreWatch()
+        copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
         copied.set_global_step(self.global_step())
         return copied
@@ -364,6 +408,10 @@ class ConditionalAccumulatorBase(Trackable):
     def _op(self, verb: str) -> Callable[..., Any]:
         """Returns the function of an operation of this kind of accumulator."""
         return getattr(ops, f"condacc_{self._KIND}_{verb}")
+
+    def _op_type(self, verb: str) -> str:
+        """Returns the type of such an operation: for "try_take", "Condacc>DenseTryTake"."""
+        return "Condacc>" + f"{self._KIND}_{verb}".title().replace("_", "")
 
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
         """Reads a counter of the accumulator.
@@ -407,7 +455,7 @@ class ConditionalAccumulatorBase(Trackable):
         # the count shows that it would fail, because it would return zeros as large as a gradient.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
             taken = eager.execute(
-                f"Condacc>{self._KIND.capitalize()}TryTake",
+                self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [self._accumulator_ref, required],
                 dtype,
@@ -416,7 +464,7 @@ class ConditionalAccumulatorBase(Trackable):
             if taken:
                 return taken[0]
         return eager.execute_interruptibly(
-            f"Condacc>{self._KIND.capitalize()}Take",
+            self._op_type("take"),
             self._NUM_TAKE_OUTPUTS,
             [self._accumulator_ref, required],
             dtype,
@@ -445,7 +493,7 @@ class ConditionalAccumulatorBase(Trackable):
 
         if tf.executing_eagerly():
             return eager.execute(
-                f"Condacc>{self._KIND.capitalize()}{verb.title().replace('_', '')}",
+                self._op_type(verb),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [*inputs, host_int32(num_required)],
                 ("dtype", self._tensor_dtype.as_datatype_enum),
@@ -490,7 +538,6 @@ def _make_accumulator(
     shared_name: str | None,
     name: str,
     reduction_type: str,
-    reductions: Sequence[str],
 ) -> tf.Tensor:
     """Makes an accumulator and returns its handle.
 
@@ -503,20 +550,14 @@ def _make_accumulator(
         shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
         name: Name of the operation.
         reduction_type: How gradients are reduced. None stands for "MEAN".
-        reductions: The reductions of this kind of accumulator.
 
     Returns:
         The handle: `[] resource`.
 
     Raises:
-        TypeError: `dtype` is not supported.
-        ValueError: `reduction_type` is not in `reductions`; or it is a mean, and `dtype` is an
-            integer type.
         tf.errors.NotFoundError: The process of the current device has not imported this package.
         tf.errors.InternalError: The current device belongs to a process that cannot be reached.
     """
-    _check_reduction(reduction_type, reductions, name)
-    _check_dtype(dtype, reduction_type, name)
     if shared_name:
         _warn_of_replicas(shared_name)
     with explained(), _explaining_remote_devices(name):
@@ -564,10 +605,10 @@ def _warn_of_replicas(shared_name: str) -> None:
 def _check_reduction(
     reduction_type: str | bytes | None, reductions: Sequence[str], name: str
 ) -> None:
-    """Checks the reduction. The operation checks it as well, but names itself and all arguments."""
-    if not isinstance(reduction_type, (str, bytes)) or tf.compat.as_str(reduction_type) in (
-        reductions
-    ):
+    """Checks the reduction. The operation does so, too, but its error names all its arguments."""
+    if not isinstance(reduction_type, (str, bytes)):
+        return  # The operation that makes the accumulator reports the error.
+    if tf.compat.as_str(reduction_type) in reductions:
         return
     allowed = ", ".join(f'"{each}"' for each in reductions)
     raise ValueError(
@@ -575,8 +616,19 @@ def _check_reduction(
     )
 
 
+def _has_imaginary_part(value: Any) -> bool:
+    """Returns whether a value of Python or numpy has an imaginary part.
+
+    Conversions of tensors refuse to lose one. A list may contain tensors, which numpy cannot read.
+    """
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_imaginary_part, value))
+    if isinstance(value, (complex, np.ndarray, np.generic)):
+        return bool(np.iscomplexobj(value) and np.any(np.imag(value)))
+    return False
+
+
 def _check_dtype(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> None:
-    is_sum = reduction_type in ("SUM", b"SUM")
     try:
         found = tf.as_dtype(dtype)
     except TypeError:
@@ -588,8 +640,8 @@ def _check_dtype(dtype: DTypeLike, reduction_type: str | bytes, name: str) -> No
             f"The dtype {found.name} of accumulator '{name}' is not in list of allowed values: "
             f"{allowed}; with reduction_type 'SUM' also {summed}."
         )
-    if found.is_integer and not is_sum:
+    if found.is_integer and reduction_type not in ("SUM", b"SUM"):
         raise ValueError(
             f"Integer gradients have no mean: accumulator '{name}' of dtype "
-            f"{tf.as_dtype(dtype).name} expects reduction_type 'SUM', got {reduction_type!r}."
+            f"{found.name} expects reduction_type 'SUM', got {reduction_type!r}."
         )

@@ -24,7 +24,7 @@ from tf_condacc import _tensorflow
 _POLL_SECONDS = 0.1  # Ctrl-C is noticed within this time.
 _RETURN_SECONDS = 0.0005  # How often a thread looks whether a call has returned.
 _Result = TypeVar("_Result")
-# Interrupts that came when gradients had been taken already, by thread.
+# The interrupts that came when gradients had already been taken, by the id of their thread.
 _held_back: dict[int, BaseException] = {}
 
 
@@ -152,7 +152,8 @@ def _raise_after_return(thread: int) -> None:
 def _is_busy(thread: int) -> bool:
     """Returns whether a thread is in a method of an accumulator or is starting another thread.
 
-    Until the other thread runs, Python takes it for the one that starts it.
+    A thread that is being started has the id of the thread that starts it, until it runs. An
+    exception for this id could reach either.
     """
     frame = sys._current_frames().get(thread)
     while frame is not None:

@@ -469,7 +469,8 @@ class GradientAccumulator(Trackable):
     def _note_skipped(self, is_skipped: tf.Tensor | bool, sums: Sequence[VariableSum]) -> None:
         """Logs a warning once if as many micro-batches as an update has are skipped in a row.
 
-        In a function, and under a strategy, `num_skipped` counts them.
+        Does nothing in a function, where the value is not known, and under a strategy, where each
+        replica would count. `num_skipped` counts there, too.
         """
         if not self._skips_non_finite or not tf.executing_eagerly() or tf.distribute.has_strategy():
             return
@@ -477,7 +478,10 @@ class GradientAccumulator(Trackable):
         self._warn_of_skips(self._num_skipped_in_row, sums)
 
     def _note_skipped_in_epoch(self) -> None:
-        """Logs the same warning if so many were skipped since the last call, for ``fit``."""
+        """Logs the same warning if as many were skipped since the last call.
+
+        ``fit`` calls it at the end of each epoch, because its steps are in a function.
+        """
         sums = self._replicas.of_any_replica()
         if not self._skips_non_finite or sums is None:
             return
@@ -486,14 +490,15 @@ class GradientAccumulator(Trackable):
         self._num_skipped_before = number
 
     def _warn_of_skips(self, number: int, sums: Sequence[VariableSum]) -> None:
-        if not self._has_warned_of_skips and number >= int(self._num_required(sums)):
-            self._has_warned_of_skips = True
-            _LOG.warning(
-                "%s has skipped %d micro-batches, because their gradients are not finite: as many "
-                "as an update has, or more. The model may have diverged.",
-                self._title,
-                number,
-            )
+        if self._has_warned_of_skips or number == 0 or number < int(self._num_required(sums)):
+            return
+        self._has_warned_of_skips = True
+        _LOG.warning(
+            "%s has skipped %d micro-batches, because their gradients are not finite: as many as "
+            "an update has, or more. The model may have diverged.",
+            self._title,
+            number,
+        )
 
     def _update_if(
         self,

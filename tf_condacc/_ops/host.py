@@ -64,9 +64,9 @@ def host_int64(value: TensorLike) -> tf.Tensor:
 
 
 def host_int32(value: TensorLike) -> tf.Tensor:
-    """Converts an int32 tensor or an integer to a tensor on the host, without a cast.
+    """Converts an integer, or an int32 tensor, to int32, on the host.
 
-    TensorFlow keeps eager int32 tensors in host memory.
+    Other tensors are refused, not cast. TensorFlow keeps eager int32 tensors in host memory.
     """
     if isinstance(value, numbers.Integral) and int(value) in _INT32:
         return scalar(int(value), tf.int32)

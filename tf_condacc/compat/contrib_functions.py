@@ -25,8 +25,9 @@ def _like(target: Callable[..., Any], arguments: str) -> Callable[..., Any]:
     """Returns a function that calls `target` with the arguments of TensorFlow 1.15.
 
     Args:
-        target: The function of today.
-        arguments: The arguments in their order. In ``old=new``, `new` is the name of today.
+        target: The function of TensorFlow 2.
+        arguments: The names of the arguments, in the order of TensorFlow 1.15. ``old=new`` is an
+            argument that TensorFlow 2 calls `new`.
     """
     names = {old: new or old for old, _, new in (each.partition("=") for each in arguments.split())}
     parameters = inspect.signature(target).parameters

@@ -105,8 +105,9 @@ def accumulate_gradients(
             `skip_non_finite` is set. Some losses are sums over the samples and others means. The
             model was compiled with ``jit_compile=True``: XLA has no accumulators. In all these
             cases the model is unchanged. ``compile`` and ``fit`` raise it for what is compiled
-            afterwards, and ``fit`` for activity regularizers before Keras 3.14, with a mask, or
-            with sums of sample weights.
+            afterwards. ``fit`` raises it for activity regularizers before Keras 3.14, with a mask,
+            or with sums of sample weights; and for a `train_step` that gives an optimizer two
+            gradients of one variable, or runs eagerly and calls an optimizer in a ``tf.function``.
         RuntimeError: Keras does not run on TensorFlow, is Keras 2, or is so new that its models do
             not say by what they divide a loss; or it is called in a callback of a ``fit`` that does
             not accumulate.
@@ -343,6 +344,7 @@ class Accumulation:
         self._forget()
 
     def _set_weights(self, set_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Takes the place of `set_weights` and of `load_weights`."""
         result = set_weights(*args, **kwargs)
         self._discard_accumulated("the weights of the model were replaced")
         return result
@@ -552,6 +554,13 @@ class Accumulation:
             raise self._repeats("gives an optimizer two gradients of one variable")
         if call.is_in_loop(self._thread.graph):
             raise self._repeats("calls an optimizer in a loop of the graph")
+        if self._thread.graph is None and not tf.executing_eagerly():
+            raise ValueError(
+                f"{self._title}: train_step runs eagerly, but calls an optimizer in a tf.function, "
+                "which would keep the weight of the micro-batch with which it was traced, and may "
+                "be called several times unseen. Call tf.config.run_functions_eagerly(True), or "
+                "leave out run_eagerly=True."
+            )
         key = (id(optimizer), call.number_after(self._thread.calls))
         self._thread.calls.append((call, key[1]))
         self._check_variables(key, [variable for _, variable in pairs])
@@ -624,7 +633,9 @@ class Accumulation:
         All calls of an optimizer in `train_step` count from the same number on.
         """
         with tf.init_scope():
-            before = self._iterations.setdefault(id(optimizer), int(optimizer.iterations))
+            # On replicas, the variable is one of each replica, which int() does not convert.
+            iterations = int(tf.convert_to_tensor(optimizer.iterations))
+            before = self._iterations.setdefault(id(optimizer), iterations)
 
         def number_of(update: Any) -> Any:
             # Keras keeps AutoGraph from converting what it calls, but a tf.function converts.
@@ -679,7 +690,8 @@ class Accumulation:
         """Intercepts what this thread passes to the optimizers, as a micro-batch."""
         step = self._thread
         step.is_intercepting, step.calls = True, []
-        step.graph = tf.compat.v1.get_default_graph()
+        # The graph of train_step, or None if it runs eagerly.
+        step.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         step.num_samples = step.counted = None
         step.has_compiled_loss = step.counts_values = False
         try:
@@ -793,7 +805,7 @@ def _undecorated(train_step: Callable[..., Any]) -> Callable[..., Any]:
         converted = tf.autograph.to_graph(function)
     except Exception:  # The source is unknown: AutoGraph has errors of many types.
         return function
-    if inspect.ismethod(function):  # What a method is converted to takes its object again.
+    if inspect.ismethod(function):  # The converted function is not bound to the object any more.
         return functools.partial(converted, function.__self__)
     return converted
 

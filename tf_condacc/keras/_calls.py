@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -42,11 +43,11 @@ class Call(NamedTuple):
         return max(numbers, default=-1) + 1
 
     def is_in_loop(self, step: Any) -> bool:
-        """Returns whether a loop that is in the graph of train_step has the call in its body."""
-        return any(map(is_loop_body, self._graphs_up_to(step)))
+        """Returns whether the call is in the body of a loop that train_step has in its graph."""
+        return any(map(is_loop_body, self.graphs_within(step)))
 
-    def _graphs_up_to(self, step: Any) -> list[Any]:
-        """Returns the graphs of the call that are within the graph of train_step."""
+    def graphs_within(self, step: Any) -> list[Any]:
+        """Returns the graph of the call and those around it, as far as train_step has made them."""
         graphs = list(with_outer(self.graph))
         return graphs[: graphs.index(step)] if step in graphs else []
 
@@ -66,21 +67,21 @@ def repeated_function(step: Any, calls: Sequence[tuple[Call, int]]) -> str | Non
     TensorFlow traces it once, so its calls are seen once.
 
     Args:
-        step: The graph of train_step.
+        step: The graph of train_step; None if it runs eagerly.
         calls: The calls of optimizers that were seen.
     """
-    nested = {id(graph): graph for call, _ in calls for graph in call._graphs_up_to(step)}
+    nested = {id(graph): graph for call, _ in calls for graph in call.graphs_within(step)}
     for graph in nested.values():
-        outer = graph.outer_graph
+        # TensorFlow names a trace after its graph, with a number that makes the name unique.
+        name = re.compile(rf"__inference_{re.escape(graph.name)}_\d+")
         called = Counter(
             attribute.func.name
-            for op in outer.get_operations()
+            for op in graph.outer_graph.get_operations()
             for attribute in op.node_def.attr.values()
-            if attribute.func.name
+            if name.fullmatch(attribute.func.name)
         )
-        for name, number in called.items():
-            if number > 1 and name.startswith(f"__inference_{graph.name}_"):
-                return graph.name
+        if max(called.values(), default=0) > 1:
+            return graph.name
     return None
 
 

@@ -181,7 +181,8 @@ void Accumulator::Fail(TakePtr take, Status status, Call* call) {
 
 void Accumulator::WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive) {
   if (!stalls_.is_enabled()) return;
-  // A take behind others may become the first one at any time, and is looked at often enough.
+  // A take behind others may become the first one at any time, so it is checked again each time
+  // that the timeout has passed.
   const bool is_first = takes_.empty() || takes_.front() == take.get();
   take->stall_timer =
       TimerQueue::Global().Schedule(is_first ? stalls_.DueIn(take->began) : options_.stall_timeout,

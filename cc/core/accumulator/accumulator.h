@@ -242,7 +242,7 @@ class Accumulator {
   // Allocates the memory for finishing the round and for handing out its value. After an error, the
   // round is unchanged, except that bad gradients may have been removed.
   Status PrepareTake(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
-  // The part of PrepareTake() that needs no lock if the sum needs memory.
+  // Allocates that memory. Needs no lock as long as no other thread works on the sum.
   static Status AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept;
   // Removes the gradients that RoundSum::PrepareFinish() has refused.
   void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
@@ -276,7 +276,7 @@ class Accumulator {
   // Reports a stall, if a report is due, and schedules the next one, if the take still waits.
   void ReportStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)
       CONDACC_EXCLUDES(mu_);
-  // Describes the stall of a take, which waits if `began` is given.
+  // Describes the stall of a take. `began` is when it began to wait, or empty if it does not wait.
   StallReport DescribeStall(const Take& take,
                             std::optional<StallWatch::Clock::time_point> began) const
       CONDACC_REQUIRES(mu_);

@@ -55,7 +55,8 @@ class StallWatch {
   Clock::duration DueIn(Clock::time_point began) const {
     return std::max(next_report_ - WaitedSince(began), Clock::duration::zero());
   }
-  // Returns whether a report is due for such a take, and if so, expects that it is made.
+  // Returns whether a report is due for such a take. If so, the caller must make it, because the
+  // next one is due only when the stall has lasted twice as long.
   bool IsTakeDue(Clock::time_point began) {
     return is_enabled() && IsDue(WaitedSince(began), &next_report_);
   }

@@ -60,7 +60,8 @@ void TimerQueue::Start() {
 
 void TimerQueue::StartInChild() {
   started_ = false;
-  // In the copy, the thread of the parent seems to wait. The destructor would wait for it.
+  // The copied variable counts the parent's thread as a waiter, for which its destructor would wait
+  // forever. So a new one is made in its place.
   new (&changed_) CondVar;
   sleeps_until_ = Clock::time_point::min();
   if (calls_.empty()) return;
@@ -74,7 +75,7 @@ void TimerQueue::StartInChild() {
 void TimerQueue::Make(const Call& call) {
   try {
     if (call.may_block) {
-      // Copied, so that this thread can make the call if no other can be started.
+      // The function is copied, so that this thread can call it if no other can be started.
       std::thread([function = call.function] {
         try {
           function();

@@ -42,8 +42,8 @@ class ChiefState {
     kClosed,     // The chief has ended the training.
   };
 
-  // So many replaced chiefs, and dismissed ones, are remembered. Calls of older ones would be those
-  // of a chief that nobody knows.
+  // The number of replaced chiefs, and of dismissed ones, that are remembered. A call of an older
+  // one is treated as that of an unknown chief.
   static constexpr size_t kMaxRemembered = 1000;
 
   Phase phase() const { return phase_; }

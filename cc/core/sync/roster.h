@@ -19,8 +19,8 @@ namespace condacc {
 // and Leave() may throw std::bad_alloc, and then nothing has changed.
 class Roster {
  public:
-  // Of each worker, so many replaced runs are remembered. A process that still acts for an older
-  // one would be taken for a new run.
+  // The number of replaced runs of each worker that are remembered. A process that still acts for
+  // an older one is taken for a new run.
   static constexpr size_t kMaxPastRuns = 1000;
 
   enum class State { kBetweenSteps, kComputing, kWaiting, kLost, kLeft };

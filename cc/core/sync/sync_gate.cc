@@ -74,8 +74,9 @@ bool SyncGate::HasStep(const std::string& worker, const std::string& run) const 
 WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
   CompletingLock lock(&mu_, &ended_);
   if (!std::exchange(step->claimed_, true)) {
-    // Others may have taken the step over, or the place of its worker, which is then unknown. Only
-    // a step that counts may hold a slot: no worker would wait for another one.
+    // Others may have taken the step over, or taken the place of its worker, which is then unknown
+    // and whose steps are not counted. Such a step must not hold a slot, because workers wait only
+    // for the steps that are counted.
     if (step->at_gate_ && !step->replaced_) Count(step);
     if (step->counted_ && is_open() && step->round_ == round_) {
       step->slot_ = slots_.Hold(step->id_);

@@ -17,7 +17,8 @@ Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Pre
     const bool begins = !goes_on && (!volunteers || chief_.MayVolunteer(chief.view()));
     const int64_t before = std::max(round_, above);
     if (!begins || before < std::numeric_limits<int64_t>::max()) {
-      // Nothing but this needs memory, and nothing else has changed yet.
+      // Reserve() and Come() may throw std::bad_alloc. Nothing has changed yet, and nothing below
+      // throws.
       if (begins) chief_.Reserve();
       const auto coming = worker.empty() ? Roster::Coming::kReplaced
                                          : roster_.Come(worker, chief.name, options_.num_workers);

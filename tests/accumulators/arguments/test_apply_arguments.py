@@ -56,6 +56,34 @@ def test_a_python_step_that_is_no_whole_number_is_refused(ours, step, error):
     assert [int(acc.num_accumulated()), int(acc.global_step())] == [0, 0]
 
 
+@every_kind
+def test_a_python_step_is_not_rounded(ours):
+    acc = ours.dense(tf.float32, [])
+    acc.set_global_step(16777217.0)  # float32 has no such number.
+    assert int(acc.global_step()) == 16777217
+    with pytest.raises(ValueError, match="out-of-range integer"):
+        acc.set_global_step(1e30)
+    assert int(acc.global_step()) == 16777217
+
+
+@pytest.mark.parametrize("where", ["eager", "function", "graph"])
+@every_kind
+def test_a_gradient_may_be_a_list_of_tensors(ours, where):
+    with tf.Graph().as_default() if where == "graph" else contextlib.nullcontext():
+        acc = ours.dense(tf.float32, [2])
+
+        def apply_and_take(number):
+            with tf.control_dependencies([acc.apply_grad([number, 2.0])] * (where == "graph")):
+                return acc.take_grad(1)
+
+        run = tf.function(apply_and_take) if where == "function" else apply_and_take
+        taken = run(tf.constant(1.0))
+        if where == "graph":
+            with v1.Session() as session:
+                taken = session.run(taken)
+    np.testing.assert_array_equal(taken, [1.0, 2.0])
+
+
 @pytest.mark.parametrize("gradient", [1j, [1.0, 2j], np.array([1 + 1j])])
 def test_a_complex_gradient_of_real_numbers_is_refused(ours, gradient):
     acc = ours.dense(tf.float32, name="real")

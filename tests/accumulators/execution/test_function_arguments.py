@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 from typing import Any
@@ -92,3 +93,47 @@ def test_a_trace_keeps_no_accumulator_alive(kind):
     assert weak() is None
     assert step(new(kind), tf.constant(1.0)) == 1
     assert step.experimental_get_tracing_count() == 1
+
+
+class Scaling(ConditionalAccumulator):
+    """Multiplies gradients by an attribute of the object or, without one, of the class."""
+
+    scale = 1.0
+
+    def apply_scaled(self, value: Any) -> None:
+        self.apply_grad(self.scale * value)
+
+
+def test_an_accumulator_with_attributes_of_the_program_has_a_trace_of_its_own():
+    step = tf.function(lambda accumulator, value: accumulator.apply_scaled(value))
+    accumulators = [Scaling(tf.float32, []) for _ in range(4)]
+    accumulators[1].scale = 3.0
+    accumulators[2].scale = 5.0
+    for _ in range(2):
+        for accumulator in accumulators:
+            step(accumulator, tf.constant(2.0))
+    assert step.experimental_get_tracing_count() == 3
+    copied = copy.deepcopy(accumulators[2])
+    copied.scale = 7.0
+    step(copied, tf.constant(2.0))
+    found = [float(accumulator.take_grad(1)) for accumulator in [*accumulators, copied]]
+    assert found == [2.0, 6.0, 10.0, 2.0, 14.0]
+
+
+def test_branches_and_loops_pass_accumulators_on(kind):
+    @tf.function
+    def step(first: Any, second: Any, takes_first: Any) -> Any:
+        chosen = tf.cond(takes_first, lambda: first, lambda: second)
+
+        def body(number: Any, accumulator: Any) -> Any:
+            apply(accumulator, tf.cast(number, tf.float32))
+            return number + 1, accumulator
+
+        return tf.while_loop(lambda number, _: number < 3, body, [0, chosen])[1]
+
+    first, second = new(kind), new(kind)
+    returned = step(first, second, tf.constant(False))
+    assert [int(each.num_accumulated()) for each in (first, second, returned)] == [0, 3, 3]
+    step(first, second, tf.constant(True))
+    assert [int(each.num_accumulated()) for each in (first, second)] == [3, 3]
+    np.testing.assert_array_equal(taken(returned), [1.0])

@@ -18,7 +18,6 @@ from tf_condacc._optimizers.sync_replicas.pushes import (
     VariableGradients,
     any_added,
 )
-from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefOperations
 from tf_condacc._optimizers.sync_replicas.worker_name import worker_name
 from tf_condacc._typing import Gradient, GradientAndVariable
 
@@ -68,7 +67,9 @@ class SyncGraph:
         ready_for_local_init_op: Names of global variables that are not initialized: `[n] string`.
         local_step_init_op: Waits until the gate is open, and sets the local step.
         chief_init_op: Opens the gate, and sets the local step.
-        chief: What the chief's queue runner runs.
+        is_chief: Whether the gate belongs to this chief after `chief_init_op`: `[] bool`. It does
+            not if a volunteer has found the gate opened by another chief.
+        sync_op: Waits for a round and applies its gradients.
         reports: Reports about rounds that last for too long; None if there are none.
         close_op: Closes the gate, which ends the training of all workers.
         dismiss_op: Ends the waits of this session's chief and reports.
@@ -99,39 +100,36 @@ class SyncGraph:
                 self._began = v1.placeholder_with_default(True, [], name="began")
             worker = worker_name(self._anchor.device)
             with v1.name_scope(None, name) as scope:
-                gate = self.gate = SyncGate(f"{scope}gate", global_step.device, worker, options)
+                self.gate = SyncGate(f"{scope}gate", global_step.device, worker, options)
             self.scope = scope
-            local_step = self._local_step = _LocalStep(gate, global_step.dtype.base_dtype)
+            self._local_step = _LocalStep(self.gate, global_step.dtype.base_dtype)
             self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
             self.ready_for_local_init_op.mark_used()
             gradients = self._accumulated(grads_and_vars)
-        pushed = self.pushed = [each for each in gradients if each is not None]
-        self.step = self._worker_step(grads_and_vars, pushed)
+        self.pushed = [each for each in gradients if each is not None]
+        self.step = self._worker_step(grads_and_vars, self.pushed)
 
         def apply(taken: list[Gradient | None]) -> tf.Operation:
             return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
 
         with v1.name_scope(scope), tf.control_dependencies(None):
-            sync_op = _chief_step(gate, gradients, options.num_slots, apply)
-            self.reports = Reports(gate, name) if options.report_secs else None
-            self.local_step_init_op = local_step.assign(gate.await_open())
-            self.chief_init_op, is_chief = _open_gate(gate, local_step, global_step, pushed)
-            self.close_op, self.dismiss_op = gate.close(), gate.dismiss()
-            self.chief = ChiefOperations(
-                gate=gate,
-                sync_op=sync_op,
-                init_op=self.chief_init_op,
-                is_chief=is_chief,
-                dismiss_op=self.dismiss_op,
-                close_op=self.close_op,
-                reports=self.reports,
-            )
-            self.leave_op = gate.leave()
-            self.fail_op = gate.fail()
-            with gate.on_device():
-                self.lost_worker = v1.placeholder_with_default("", [], name="lost_worker")
-            self.lose_op = gate.lose(self.lost_worker)
-            v1.summary.scalar("num_dropped", gate.num_dropped())
+            self.sync_op = _chief_step(self.gate, gradients, options.num_slots, apply)
+            self.reports = Reports(self.gate, name) if options.report_secs else None
+            self._add_beginning_and_end(global_step)
+            v1.summary.scalar("num_dropped", self.gate.num_dropped())
+
+    def _add_beginning_and_end(self, global_step: tf.Variable) -> None:
+        """Adds the operations by which the chief and workers begin and end their parts."""
+        gate, local_step = self.gate, self._local_step
+        self.local_step_init_op = local_step.assign(gate.await_open())
+        self.chief_init_op, self.is_chief = _open_gate(gate, local_step, global_step, self.pushed)
+        self.close_op = gate.close()
+        self.dismiss_op = gate.dismiss()
+        self.leave_op = gate.leave()
+        self.fail_op = gate.fail()
+        with gate.on_device():
+            self.lost_worker = v1.placeholder_with_default("", [], name="lost_worker")
+        self.lose_op = gate.lose(self.lost_worker)
 
     def accepts(self, grads_and_vars: Sequence[GradientAndVariable]) -> bool:
         """Returns whether the rounds of this gate can contain other gradients.
@@ -170,6 +168,8 @@ class SyncGraph:
     def _worker_step(
         self, grads_and_vars: Sequence[GradientAndVariable], pushed: Sequence[VariableGradients]
     ) -> WorkerStep:
+        """Pushes gradients with a slot of the round, and waits for the next round."""
+        gate = self.gate
         with v1.name_scope(self.scope):
             claim_after: list[tf.Operation] = []
             if not self._claims_early:
@@ -177,7 +177,24 @@ class SyncGraph:
                 with v1.device(self._anchor.device), tf.control_dependencies(computed):
                     # One edge to the gate instead of many.
                     claim_after = [tf.no_op(name="computed")]
-            return _worker_step(self.gate, self._local_step, pushed, self._began, claim_after)
+            # The step enters the gate after a tensor of the worker's device. If a step fails on the
+            # worker early, the gate's server may get its part of the step only when the runtime
+            # has cleaned up after the failure, and that part then waits forever for the gradients.
+            # Without this tensor, it would hold a slot meanwhile.
+            with tf.control_dependencies([self._began]):
+                step = gate.enter(self._local_step.value())
+            with tf.control_dependencies(claim_after):
+                packed = gate.claim(step)
+            claim = Claim(packed)
+            arrived = sent_in_bundles([(each.gradient, each.variable) for each in pushed])
+            outcomes = [
+                each.push(claim, gradient) for each, gradient in zip(pushed, arrived, strict=True)
+            ]
+            next_round, is_dropped = gate.finish(step, any_added(pushed, outcomes))
+            train_op = self._local_step.assign(next_round)
+            with gate.on_device(), tf.control_dependencies([train_op]):
+                dropped = tf.identity(is_dropped, name="dropped")
+        return WorkerStep(train_op, packed, outcomes, dropped)
 
 
 class _LocalStep:
@@ -216,41 +233,6 @@ class _LocalStep:
         """Assigns a round: `[] int64`."""
         with self._gate.on_device():
             return v1.assign(self._variable, tf.cast(round_, self._variable.dtype))
-
-
-def _worker_step(
-    gate: SyncGate,
-    local_step: _LocalStep,
-    gradients: Sequence[VariableGradients],
-    began: tf.Tensor,
-    claim_after: list[tf.Operation],
-) -> WorkerStep:
-    """Pushes the gradients with a slot of the round, and waits for the next round.
-
-    Args:
-        gate: The gate.
-        local_step: The local step of the worker.
-        gradients: The gradients to push.
-        began: A tensor on the worker's device. The step enters the gate after it. If a step fails
-            on the worker early, the gate's server may get its part of the step only when the
-            runtime has cleaned up after the failure, and that part then waits forever for the
-            gradients. Without `began`, it would hold a slot meanwhile.
-        claim_after: Operations that end before the slot is claimed.
-    """
-    with tf.control_dependencies([began]):
-        step = gate.enter(local_step.value())
-    with tf.control_dependencies(claim_after):
-        packed = gate.claim(step)
-    claim = Claim(packed)
-    arrived = sent_in_bundles([(each.gradient, each.variable) for each in gradients])
-    outcomes = [
-        pushed.push(claim, gradient) for pushed, gradient in zip(gradients, arrived, strict=True)
-    ]
-    next_round, is_dropped = gate.finish(step, any_added(gradients, outcomes))
-    train_op = local_step.assign(next_round)
-    with gate.on_device(), tf.control_dependencies([train_op]):
-        dropped = tf.identity(is_dropped, name="dropped")
-    return WorkerStep(train_op, packed, outcomes, dropped)
 
 
 def _chief_step(

@@ -269,7 +269,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             self._push_options,
             lambda reduced: self._update(reduced, global_step),
         )
-        warn_of_placeholders(graph.chief.sync_op, self.get_name())
+        warn_of_placeholders(graph.sync_op, self.get_name())
         self._graphs.append(graph)
         self._global_step = global_step
         self._gradients_applied = True
@@ -277,13 +277,13 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         with tf.control_dependencies(None), v1.name_scope(graph.scope):
             if self._chief_queue_runner is None:
                 self._chief_queue_runner = ChiefQueueRunner(
-                    self.get_name(), graph.chief, lambda: self._is_chief
+                    self.get_name(), graph, lambda: self._is_chief
                 )
                 self.ready_for_local_init_op = graph.ready_for_local_init_op
                 self.local_step_init_op = graph.local_step_init_op
                 self.chief_init_op = graph.chief_init_op
             else:
-                self._chief_queue_runner.add(graph.chief)
+                self._chief_queue_runner.add(graph)
                 inits = [each.local_step_init_op for each in self._graphs]
                 self.local_step_init_op = tf.group(*inits)
                 self.chief_init_op = tf.group(*(each.chief_init_op for each in self._graphs))

@@ -6,13 +6,12 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._optimizers.sync_replicas.ending import SessionEnd
-from tf_condacc._optimizers.sync_replicas.gate import Reports, SyncGate
+from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
 from tf_condacc._optimizers.sync_replicas.recovery import aborted
 
 _LOG = logging.getLogger("tf_condacc")
@@ -47,29 +46,6 @@ class _Recovering:
             self._coordinator.request_stop(error)
 
 
-class ChiefOperations(NamedTuple):
-    """What a chief's queue runner runs at one gate.
-
-    Attributes:
-        gate: The gate.
-        sync_op: Operation that waits for a round and applies its gradients.
-        init_op: Operation that opens the gate.
-        is_chief: Whether the gate belongs to this chief after `init_op`: `[] bool`. It does not if
-            a volunteer has found the gate opened by another chief.
-        dismiss_op: Operation that ends the waits of this session.
-        close_op: Operation that ends the training.
-        reports: Reports about rounds that last for too long; None if there are none.
-    """
-
-    gate: SyncGate
-    sync_op: tf.Operation
-    init_op: tf.Operation
-    is_chief: tf.Tensor
-    dismiss_op: tf.Operation
-    close_op: tf.Operation
-    reports: Reports | None
-
-
 class ChiefQueueRunner(v1.train.QueueRunner):
     """Applies the gradients of round after round, until training ends.
 
@@ -88,13 +64,13 @@ class ChiefQueueRunner(v1.train.QueueRunner):
 
     Args:
         optimizer: Name of the optimizer, which messages give.
-        first: The operations at the first gate.
+        first: The operations of the optimizer at its first gate.
         is_chief: Returns whether this process is the chief, or None if that is not known. A hook
             tells it, and prepares the gate.
     """
 
     def __init__(
-        self, optimizer: str, first: ChiefOperations, is_chief: Callable[[], bool | None]
+        self, optimizer: str, first: SyncGraph, is_chief: Callable[[], bool | None]
     ) -> None:
         with first.gate.on_device():
             nothing = tf.no_op(name="runner_closed")
@@ -109,14 +85,14 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         )
         self._optimizer = optimizer
         self._is_chief = is_chief
-        self._gates = [first]
+        self._graphs = [first]
         self._has_said_idle = False
 
-    def add(self, operations: ChiefOperations) -> None:
+    def add(self, graph: SyncGraph) -> None:
         """Adds the operations at another gate of the same optimizer."""
-        self._gates.append(operations)
-        self.enqueue_ops.append(operations.sync_op)
-        self._cancel_op = tf.group(*(each.dismiss_op for each in self._gates))
+        self._graphs.append(graph)
+        self.enqueue_ops.append(graph.sync_op)
+        self._cancel_op = tf.group(*(each.dismiss_op for each in self._graphs))
 
     def create_threads(
         self,
@@ -159,7 +135,7 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         threads = super().create_threads(sess, coord, daemon, start)
         if not threads:
             return threads
-        for reports in [each.reports for each in self._gates if each.reports is not None]:
+        for reports in [each.reports for each in self._graphs if each.reports is not None]:
             reporter = reports.thread(sess)
             if coord is not None:
                 coord.register_thread(reporter)
@@ -172,8 +148,8 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         """Opens the gates if nobody else has, or will."""
         is_chief = self._is_chief()
         if is_chief is None:
-            feed = {each.gate.volunteers: True for each in self._gates}
-            fetches = [(each.is_chief, each.init_op) for each in self._gates]
+            feed = {each.gate.volunteers: True for each in self._graphs}
+            fetches = [(each.is_chief, each.chief_init_op) for each in self._graphs]
             is_chief = all(found for found, _ in session.run(fetches, feed))
         if not is_chief and not self._has_said_idle:
             self._has_said_idle = True
@@ -198,6 +174,6 @@ class ChiefQueueRunner(v1.train.QueueRunner):
         if end.has_error():
             return  # Training continues. Whoever joins the coordinator gets the error.
         try:
-            session.run([each.close_op for each in self._gates])
+            session.run([each.close_op for each in self._graphs])
         except (tf.errors.OpError, RuntimeError):
             pass  # The session has been closed, or is lost, or this is not the chief.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 _PYTHON3 = "programs must be Python 3: convert it, for example with 2to3"
-# Messages that are typical of Python 2, by what 2to3 leaves to do.
+# What 2to3 leaves to do (nothing if it is empty), and the messages that programs of Python 2 get.
 _OF_PYTHON2 = {
     "": (
         r"Missing parentheses in call to|multiple exception types must be parenthesized"
@@ -64,7 +64,7 @@ _STATEMENTS = re.compile(
     r"^\s*raise\s+[\w.]+\s*,|`|<>|\b\d+[lL]\b|\b[uU][rR]['\"]"
     r"|lambda\s*\(|def\s+\w+\s*\((.*,)?\s*\("
 )
-# Messages about what Python 3 has lost since, by what to do.
+# What to do about names that Python 3 has lost since, and the messages that tell of them.
 _OF_PYTHON3 = {
     "write list(element)": r"has no attribute 'get(children|iterator)'",
     "write x.tobytes()": r"'array\.array' object has no attribute 'tostring'",
@@ -129,7 +129,8 @@ def advice(error: BaseException) -> str | None:
 
 
 def _found(table: dict[str, str], text: str) -> str | None:
-    return next((each for each, pattern in table.items() if re.search(pattern, text)), None)
+    """Returns the advice of the first pattern of a table that a message has, or None."""
+    return next((what for what, pattern in table.items() if re.search(pattern, text)), None)
 
 
 def has_numpy2() -> bool:

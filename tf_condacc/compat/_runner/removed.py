@@ -54,7 +54,8 @@ _NUMPY: dict[str, Any] = {
 }
 for _old, _new in NUMPY_RENAMED.items():
     _place, _, _name = _new.rpartition(".")
-    _NUMPY[_old] = getattr(builtins if _place else np, _name, None)  # NumPy 1 has no trapezoid.
+    # None stands for np.trapezoid, which NumPy 1 lacks. It has np.trapz itself.
+    _NUMPY[_old] = getattr(builtins if _place else np, _name, None)
 _NEW_PLACE = getattr(np, "exceptions", None)  # NumPy 1.25 was the first to have it.
 _EXCEPTIONS = {name: getattr(_NEW_PLACE, name) for name in getattr(_NEW_PLACE, "__all__", ())}
 ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
