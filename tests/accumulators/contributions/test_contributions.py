@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -134,35 +132,6 @@ def test_after_an_error_the_contributor_may_come_again(contributions):
     assert acc.contribute(np.ones([2, 2]), 5, -1) == STALE
     assert acc.contribute(np.ones([2, 2]), 5, 1) == AHEAD
     np.testing.assert_array_equal(acc.take(2), [11.0, 22.0])
-
-
-def test_random_programs_do_what_a_model_does(contributions, seed):
-    acc = contributions(tf.float32, [1], reduction_type="SUM")
-    rng = random.Random(seed)
-    step, dropped, added = 0, 0, {}
-    for _ in range(250):
-        contributor, ahead = rng.randrange(5), rng.choice([0, 0, 0, -1, 1])
-        value = float(rng.randrange(1000))
-        expected = ADDED
-        if ahead:
-            expected = AHEAD if ahead > 0 else STALE
-        elif contributor in added:
-            expected = DUPLICATE
-        dropped += expected == STALE
-        if expected == ADDED:
-            added[contributor] = value
-        assert acc.contribute([value], contributor, step + ahead) == expected
-        if rng.random() < 0.1:
-            assert acc.reset(step := rng.randrange(100)) == len(added)
-            added = {}
-        if rng.random() < 0.3:
-            at, required = step + rng.choice([0, 0, 1, -1]), rng.randrange(1, 5)
-            taken, total = acc.take_round(required, at)
-            assert taken == (at == step and len(added) >= required)
-            if taken:
-                np.testing.assert_array_equal(total, [sum(added.values())])
-                step, added = step + 1, {}
-        assert (acc.count(), acc.step(), acc.dropped()) == (len(added), step, dropped)
 
 
 def test_of_two_pushes_at_once_one_is_added(ours):

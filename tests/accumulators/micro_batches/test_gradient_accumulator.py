@@ -151,7 +151,10 @@ def test_gradients_are_accumulated_in_a_session():
         accumulator = GradientAccumulator([weights], 2)
         optimizer = v1.train.GradientDescentOptimizer(0.5)
         updated = accumulator.apply_gradients(optimizer, [2 * weights])
+        reset = accumulator.reset()
         session.run(v1.global_variables_initializer())
+        assert not session.run(updated)
+        session.run(reset)
         assert [session.run(updated) for _ in range(2)] == [False, True]
         assert session.run(weights).tolist() == [0.0, 0.0]
 
