@@ -10,38 +10,16 @@ import pytest
 import tensorflow as tf
 
 from tests.support.accumulator_support import PATIENCE_SECS, Background
-from tests.support.drop_stale_support import INNER, START, drop_stale, half_square
+from tests.support.drop_stale_support import (
+    INNER,
+    START,
+    EagerTraining,
+    drop_stale,
+    half_square,
+)
 
 v1 = tf.compat.v1
 HALVED = np.divide(START, 2.0)
-
-
-class EagerTraining:
-    """A model whose loss is a function that may increment the step while it is computed."""
-
-    def __init__(self, staleness: Any = 0, inner: Any = None, step_dtype: Any = tf.int64) -> None:
-        self.step = tf.Variable(0, dtype=step_dtype, trainable=False, name="step")
-        self.weights = tf.Variable(START, name="w")
-        self.optimizer = drop_stale(staleness, inner)
-        self.late_by = tf.Variable(0, dtype=step_dtype, trainable=False)
-
-    def loss(self) -> tf.Tensor:
-        value = self.weights.read_value()
-        self.step.assign_add(self.late_by)
-        return half_square(value)
-
-    def minimize(self) -> tf.Tensor:
-        return self.optimizer.minimize(self.loss, self.step, [self.weights])
-
-    def run(self, late_by: int = 0, minimize: Any = None) -> float:
-        self.late_by.assign(late_by)
-        return float((minimize or self.minimize)())
-
-    def expect(self, step: int, weights: Any, accepted: int, dropped: int) -> None:
-        assert self.step.numpy() == step
-        np.testing.assert_array_equal(self.weights.numpy(), weights)
-        assert self.optimizer.num_accepted().numpy() == accepted
-        assert self.optimizer.num_dropped().numpy() == dropped
 
 
 @pytest.fixture(params=["eager", "function"])
