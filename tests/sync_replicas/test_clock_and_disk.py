@@ -1,4 +1,4 @@
-"""Tests of training while the clocks of all processes jump, and while the chief's disk is full."""
+"""Tests of training while the clocks of all processes jump, and while a server's disk is full."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import resource
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -17,6 +18,9 @@ from tests.sync_replicas import processes
 
 CHIEF = ("worker", 0)
 DAY = 24 * 60 * 60
+CHECKPOINT_BYTES = 16 * 2**20
+
+v1 = tf.compat.v1
 
 # The time of day is that of the system plus an offset, which a file contains. Deadlines of waits
 # by the time of day are moved back, because the system waits by its own time. CLOCK_MONOTONIC
@@ -76,6 +80,14 @@ int gettimeofday(struct timeval* result, void* zone) {
   return 0;
 }
 
+int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                           const struct timespec* deadline) {
+  static int (*next)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*) = 0;
+  struct timespec moved = real(deadline);
+  if (!next) *(void**)&next = dlsym(RTLD_NEXT, "pthread_cond_clockwait");
+  return next(condition, mutex, clock, &moved);
+}
+
 int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                            const struct timespec* deadline) {
   static int (*next)(pthread_cond_t*, pthread_mutex_t*, const struct timespec*) = 0;
@@ -121,6 +133,7 @@ def _jump(secs: int) -> None:
 @pytest.mark.parametrize("jumps", [(DAY, 0, -DAY), tuple([DAY, -30, 3600, -DAY] * 25)], ids=len)
 def test_training_goes_on_while_the_clocks_jump(tmp_path, jumps):
     """Nothing waits by the time of day: no worker is missed, and no slot is taken over."""
+    _jump(0)
     monotonic, wall = time.monotonic(), time.time()
     with (
         processes.Cluster(tmp_path, 3, takeover_secs=20) as cluster,
@@ -136,32 +149,58 @@ def test_training_goes_on_while_the_clocks_jump(tmp_path, jumps):
         assert "never seen" not in cluster.messages() and "waits" not in cluster.messages()
 
 
+class ClusterOfLargeCheckpoints(processes.Cluster):
+    """A cluster whose checkpoints are far larger than all other files."""
+
+    def model(self, task: int, *args: Any, **arguments: Any) -> Any:
+        model = super().model(task, *args, **arguments)
+        with model.graph.as_default(), v1.device("/job:ps/task:0"):
+            v1.get_variable(
+                "ballast",
+                [CHECKPOINT_BYTES // 8],
+                tf.float64,
+                v1.zeros_initializer(),
+                trainable=False,
+            )
+        return model
+
+
 @isolated(alone=True)
-@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.long)])
 def test_training_resumes_from_the_last_whole_checkpoint_when_the_disk_was_full(tmp_path, rounds):
     """A limit on the size of files stands for a full disk: a checkpoint is written in part."""
-    with processes.Cluster(tmp_path, 2, None) as cluster, processes.printing_the_log(cluster):
+    with (
+        ClusterOfLargeCheckpoints(tmp_path, 2, None) as cluster,
+        processes.printing_the_log(cluster),
+    ):
         cluster.start()
         for _ in range(rounds):
-            cluster.await_that(lambda: _last_checkpoint(tmp_path) is not None, "a checkpoint")
-            cluster.await_steps(3, *range(3))
-            # The log may still grow a little, but no graph is written.
-            size = os.path.getsize(cluster.log_path) + 20_000
-            resource.prlimit(cluster.running[CHIEF], resource.RLIMIT_FSIZE, (size, size))
+            number = _last_step(tmp_path)
+            cluster.await_that(lambda n=number: _last_step(tmp_path) > n, "a checkpoint")
+            _limit_files_of_server(cluster, CHECKPOINT_BYTES // 2)
             assert _end_of_chief(cluster) == 1
             assert "File too large" in cluster.messages()
-            last = _last_checkpoint(tmp_path)
-            step = tf.train.load_variable(last, "global_step")  # It is readable.
+            last = tf.train.latest_checkpoint(tmp_path)
+            assert last is not None
+            _limit_files_of_server(cluster, resource.RLIM_INFINITY)
             cluster.start(CHIEF)
             cluster.await_steps(3, *range(3))
             opened = [event for event in cluster.events("restored")][-1]
             weights = tf.train.load_variable(last, "sync_replicas_w")
-            assert step > 0 and opened["weights"]["sync_replicas_w"] == float(weights[0])
+            assert opened["weights"]["sync_replicas_w"] == float(weights[0]) > 0
         processes.check(cluster)
 
 
-def _last_checkpoint(folder: Path) -> str | None:
-    return tf.train.latest_checkpoint(str(folder))
+def _last_step(folder: Path) -> int:
+    """Returns the step of the last checkpoint that is whole; 0 if there is none."""
+    last = tf.train.latest_checkpoint(str(folder))
+    return int(tf.train.load_variable(last, "global_step")) if last else 0
+
+
+def _limit_files_of_server(cluster: processes.Cluster, size: int) -> None:
+    """Limits the files of the parameter server that writes the values of checkpoints."""
+    limits = size, resource.RLIM_INFINITY
+    resource.prlimit(cluster.running["ps", 0], resource.RLIMIT_FSIZE, limits)
 
 
 def _end_of_chief(cluster: processes.Cluster) -> int:
