@@ -23,9 +23,11 @@ HALVES = (tf.float16, tf.bfloat16)
 MAX_GRADIENTS = 12
 WIDTHS = [(), (1,), (3,), (2, 3), (0,), (1, 1, 2, 2)]
 NUM_ROWS = [1, 3, 20, 2**40]
+LAST_STEP = 2**63 - 1
 BAD_CALLS = ["shape", "required", "weight", "contributor", "scalar"]
 
 steps = st.sampled_from([0, 0, 0, 0, -1, -3, 1, 10])  # Relative to the accumulator's step.
+new_steps = st.sampled_from([0, 1, 5, -2, -10, 2**40, -(2**63) + 10, LAST_STEP])
 numbers = st.integers(-9, 9)
 weights = st.sampled_from([1.0, 0.0, 0.5, 3.0, 4.0])
 contributors = st.sampled_from([0, 1, 2, 2**63 - 1])
@@ -124,6 +126,13 @@ class Programs(RuleBasedStateMachine):
     def has_gradients(self) -> bool:
         return self.model.count > 0
 
+    def can_take(self) -> bool:
+        """Returns whether a take can advance the step."""
+        return self.model.count > 0 and self.model.step < LAST_STEP
+
+    def local_step(self, ahead: int) -> int:
+        return min(self.model.step + ahead, LAST_STEP)
+
     def gradient(self, data: Any) -> Rows:
         number = data.draw(numbers, "number")
         if self.is_sparse:
@@ -166,40 +175,40 @@ class Programs(RuleBasedStateMachine):
     @precondition(has_room)
     @rule(data=st.data(), ahead=steps)
     def apply(self, data: Any, ahead: int) -> None:
-        rows, step = self.gradient(data), self.model.step + ahead
+        rows, step = self.gradient(data), self.local_step(ahead)
         self.call("apply", *self.parts(rows, data), step=step)
         self.model.apply(rows, step)
 
     @precondition(lambda self: self.ours() and self.has_room())
     @rule(data=st.data(), ahead=steps)
     def try_apply(self, data: Any, ahead: int) -> None:
-        rows, step = self.gradient(data), self.model.step + ahead
+        rows, step = self.gradient(data), self.local_step(ahead)
         accepted = self.call("try_apply", *self.parts(rows, data), step=step)
         assert accepted == self.model.apply(rows, step)
 
     @precondition(lambda self: self.has_weights() and self.has_room())
     @rule(data=st.data(), ahead=steps, weight=weights)
     def weigh(self, data: Any, ahead: int, weight: float) -> None:
-        rows, step = self.gradient(data), self.model.step + ahead
+        rows, step = self.gradient(data), self.local_step(ahead)
         accepted = self.call("weigh", *self.parts(rows, data), step=step, weight=weight)
         assert accepted == self.model.apply(rows, step, weight)
 
     @precondition(lambda self: self.ours() and self.has_room())
     @rule(data=st.data(), ahead=steps, contributor=contributors, tries=st.booleans())
     def contribute(self, data: Any, ahead: int, contributor: int, tries: bool) -> None:
-        rows, step = self.gradient(data), self.model.step + ahead
+        rows, step = self.gradient(data), self.local_step(ahead)
         name = "try_contribute" if tries else "contribute"
         outcome = self.call(name, *self.parts(rows, data), step=step, contributor=contributor)
         expected = self.model.contribute(rows, step, contributor)
         assert outcome == (expected == ADDED if tries else expected)
 
-    @precondition(has_gradients)
+    @precondition(can_take)
     @rule(data=st.data())
     def take(self, data: Any) -> None:
         required = data.draw(st.integers(1, self.model.count), "required")
         self.check_taken(self.call("take", required=required))
 
-    @precondition(ours)
+    @precondition(lambda self: self.ours() and self.model.step < LAST_STEP)
     @rule(required=st.integers(1, 4))
     def try_take(self, required: int) -> None:
         taken, value = self.call("try_take", required=required)
@@ -207,25 +216,25 @@ class Programs(RuleBasedStateMachine):
         if taken:
             self.check_taken(value)
 
-    @precondition(ours)
+    @precondition(lambda self: self.ours() and self.model.step < LAST_STEP)
     @rule(required=st.integers(1, 4), ahead=steps)
     def take_round(self, required: int, ahead: int) -> None:
-        step = self.model.step + ahead
+        step = self.local_step(ahead)
         taken, value = self.call("take_round", required=required, step=step)
-        assert taken == (self.model.count >= required and not ahead)
+        assert taken == (self.model.count >= required and step == self.model.step)
         if taken:
             self.check_taken(value)
 
-    @rule(ahead=st.sampled_from([0, 1, -1, 5, -2]))
-    def set_step(self, ahead: int) -> None:
-        self.model.step += ahead
-        self.call("set_step", step=self.model.step)
+    @rule(step=new_steps)
+    def set_step(self, step: int) -> None:
+        self.model.step = step
+        self.call("set_step", step=step)
 
     @precondition(ours)
-    @rule(ahead=st.sampled_from([0, 1, -1, 5, -2]))
-    def reset(self, ahead: int) -> None:
-        self.model.step += ahead
-        assert self.call("reset", step=self.model.step) == self.model.count
+    @rule(step=new_steps)
+    def reset(self, step: int) -> None:
+        self.model.step = step
+        assert self.call("reset", step=step) == self.model.count
         self.model.clear()
 
     @precondition(ours)
@@ -243,12 +252,22 @@ class Programs(RuleBasedStateMachine):
             bad_weight = data.draw(st.sampled_from([-1.0, np.nan, np.inf]))
             calls["weight"] = lambda: self.call("weigh", *parts, step=step, weight=bad_weight)
         if self.has_gradients():
-            values = np.zeros((1, *self.width, 2), self.model.dtype.as_numpy_dtype)
-            wider = (np.zeros(1, np.int64), values) if self.is_sparse else (values,)
-            calls["shape"] = lambda: self.call("apply", *wider, step=step)
+            calls["shape"] = lambda: self.call("apply", *self.wider(), step=step)
         if what in calls:
             with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
                 calls[what]()
+
+    @precondition(has_gradients)
+    @rule()
+    def is_too_late_to_be_refused(self) -> None:
+        """Applies a stale gradient of another shape, which nobody looks at."""
+        self.call("apply", *self.wider(), step=self.model.step - 1)
+        self.model.dropped += 1
+
+    def wider(self) -> tuple[np.ndarray, ...]:
+        """Returns a gradient of a rank that does not fit."""
+        values = np.zeros((1, *self.width, 2), self.model.dtype.as_numpy_dtype)
+        return (np.zeros(1, np.int64), values) if self.is_sparse else (values,)
 
     @invariant()
     def has_the_models_state(self) -> None:

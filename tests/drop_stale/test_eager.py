@@ -28,31 +28,6 @@ def compiled(request: pytest.FixtureRequest) -> Any:
     return tf.function if request.param == "function" else lambda call: call
 
 
-@pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
-def test_rule(compiled, dtype):
-    training = EagerTraining(1, step_dtype=dtype)
-    minimize = compiled(training.minimize)
-    assert [training.run(late_by, minimize) for late_by in (0, 2, 1)] == [0.0, 1.0, 1.0]
-    training.expect(step=5, weights=np.divide(START, 4.0), accepted=2, dropped=1)
-
-
-def test_negative_limit_drops_everything(compiled):
-    training = EagerTraining(-1)
-    minimize = compiled(training.minimize)
-    assert [training.run(0, minimize) for _ in range(2)] == [1.0, 2.0]
-    training.expect(step=0, weights=START, accepted=0, dropped=2)
-
-
-def test_limit_may_be_a_variable_that_changes(compiled):
-    limit = tf.Variable(0, dtype=tf.int64)
-    training = EagerTraining(limit)
-    minimize = compiled(training.minimize)
-    assert training.run(1, minimize) == 1.0
-    limit.assign(1)
-    assert training.run(1, minimize) == 1.0
-    training.expect(step=3, weights=HALVED, accepted=1, dropped=1)
-
-
 def test_compute_and_apply(compiled):
     training = EagerTraining()
 

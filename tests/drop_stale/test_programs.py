@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,28 @@ import tensorflow as tf
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.support.drop_stale_support import START, EagerTraining, Training, drop_stale
+from tests.support.drop_stale_support import (
+    START,
+    SWITCHES,
+    EagerTraining,
+    Training,
+    drop_stale,
+    switched,
+)
 from tests.support.programs import run_programs
 
 v1 = tf.compat.v1
 
 
 class InSession:
-    """An optimizer whose limit is a variable, and the model that it trains in a session."""
+    """An optimizer whose limit is a variable, and the model that it trains in a session.
 
-    def __init__(self) -> None:
-        with tf.Graph().as_default():
+    Args:
+        switches: The setting of variables and control flow.
+    """
+
+    def __init__(self, switches: str = "resource") -> None:
+        with switched(*SWITCHES[switches]), tf.Graph().as_default():
             self.limit = v1.get_variable("limit", [], tf.int64, trainable=False)
             self.training = Training(drop_stale(self.limit))
             self._number = v1.placeholder(tf.int64, [])
@@ -103,7 +115,8 @@ class Function(Eager):
     wrap = staticmethod(tf.function)
 
 
-MODES = {"session": InSession, "eager": Eager, "function": Function}
+MODES: dict[str, Callable[[], Any]] = {"eager": Eager, "function": Function}
+MODES |= {switches: functools.partial(InSession, switches) for switches in SWITCHES}
 
 
 @functools.cache
@@ -127,7 +140,8 @@ class Programs(RuleBasedStateMachine):
         self.set_limit(limit)
 
     def in_session(self) -> bool:
-        return self.mode == "session"
+        # A read of a reference variable may see later updates.
+        return self.mode in SWITCHES and self.mode != "ref"
 
     def expect(self, late_by: int, gradient: Any) -> bool:
         """Computes an update, and returns whether it must be accepted."""
