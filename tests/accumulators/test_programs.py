@@ -294,10 +294,10 @@ def test_programs_of_functions_do_what_the_model_does(ours, programs):
 # What calls of these names do instead of what they should do.
 FAULTS: dict[str, Callable[..., Any]] = {
     "weigh": lambda acc, *g, step, weight: acc.try_apply_grad(
-        *g, local_step=step, weight=tf.minimum(weight, 3.0)
+        *g, local_step=step, weight=min(weight, 3.0)
     ),
     "contribute": lambda acc, *g, step, contributor: acc.apply_contribution(
-        *g[:2], contributor=tf.maximum(contributor, 1), local_step=step
+        *g[:2], contributor=max(contributor, 1), local_step=step
     ),
     "take_round": lambda acc, required, step: acc.try_take_grad(required),
 }

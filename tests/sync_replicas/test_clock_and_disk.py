@@ -130,8 +130,7 @@ def _jump(secs: int) -> None:
 @pytest.mark.long
 @isolated(_clock)
 @needs_preloaded
-@pytest.mark.parametrize("jumps", [(DAY, 0, -DAY), tuple([DAY, -30, 3600, -DAY] * 25)], ids=len)
-def test_training_goes_on_while_the_clocks_jump(tmp_path, jumps):
+def test_training_goes_on_while_the_clocks_jump(tmp_path):
     """Nothing waits by the time of day: no worker is missed, and no slot is taken over."""
     _jump(0)
     monotonic, wall = time.monotonic(), time.time()
@@ -141,7 +140,7 @@ def test_training_goes_on_while_the_clocks_jump(tmp_path, jumps):
     ):
         cluster.start()
         cluster.await_steps(5, 0, 1, 2)
-        for secs in jumps:
+        for secs in (DAY, -30, 3600, -DAY, 0):
             _jump(secs)
             assert abs(time.time() - wall - secs) < 200 > abs(time.monotonic() - monotonic)
             cluster.await_steps(5, 0, 1, 2)
