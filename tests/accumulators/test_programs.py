@@ -303,7 +303,6 @@ FAULTS: dict[str, Callable[..., Any]] = {
 }
 
 
-@every_kind
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(ours, fault, monkeypatch):
     monkeypatch.setitem(CALLS, fault, FAULTS[fault])

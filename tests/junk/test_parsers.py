@@ -40,7 +40,7 @@ tasks = st.fixed_dictionaries(
 configs = st.fixed_dictionaries({}, optional={"cluster": clusters | values, "task": tasks | values})
 
 
-@pytest.fixture(params=[60, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.fixture(params=[40, pytest.param(5000, marks=pytest.mark.long)])
 def inputs(request: pytest.FixtureRequest) -> settings:
     """Returns the settings of a test that is given inputs instead of programs."""
     return programs_settings(request.param, is_long=request.param > 1000)

@@ -31,7 +31,7 @@ def test_a_ledger_finds_gradients_that_are_lost_taken_twice_or_miscounted():
 
 
 @pytest.mark.timeout(400, method="thread")
-@pytest.mark.parametrize("minutes", ["0.06", pytest.param("3", marks=pytest.mark.long)])
+@pytest.mark.parametrize("minutes", ["0.04", pytest.param("3", marks=pytest.mark.long)])
 def test_no_gradient_is_lost(minutes):
     command = [*forked_python(), "-m", "tests.soak.soak", minutes]
     soak = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=380)

@@ -72,7 +72,7 @@ class Cluster(processes.Cluster):
 
 
 ALL = [(who, point) for kinds in (IN_STEPS, AT_BEGIN) for who in kinds for point in kinds[who]]
-FEW = [(WORKER, "Finish"), (CHIEF, "Advance")]
+FEW = [(CHIEF, "Advance")]
 
 
 @isolated(alone=True)
