@@ -110,7 +110,7 @@ def check_training(model: Model, rng: random.Random) -> None:
             assert session.run(v1.train.get_global_step()) == STEPS
 
 
-@pytest.mark.parametrize("number", [12, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [12, pytest.param(150, marks=pytest.mark.long)])
 def test_models_train_as_the_numpy_model_says(number: int):
     @programs_settings(number, is_long=number > 12)
     @given(st.randoms(use_true_random=False))
