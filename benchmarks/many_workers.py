@@ -5,7 +5,9 @@
 A server in a process of its own has the variables, the accumulators and the gate. The workers are
 threads of this process with graphs and sessions of their own. All of them train in lock step, with
 a gradient of eight bytes, so a step costs what synchronization costs. The network is a loopback
-device that nobody else uses, if one can be made here, and its packets and bytes are counted.
+device that nobody else uses, if one can be made here, and its packets and bytes are counted. For
+comparison, the same sessions then read the eight bytes of weights in lock step, without a gate:
+what that costs is TensorFlow's part.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ class Worker:
                 v1.train.GradientDescentOptimizer(1e-3), total, name=name
             )
             self._train = optimizer.minimize(tf.reduce_sum(weights), step)
+            self._read = weights.read_value()
             config = v1.ConfigProto(inter_op_parallelism_threads=2, intra_op_parallelism_threads=1)
             self._session = v1.train.MonitoredTrainingSession(
                 target,
@@ -89,6 +92,12 @@ class Worker:
     def train(self, steps: int) -> None:
         for _ in range(steps):
             self._session.run(self._train)
+
+    def read(self, steps: int, barrier: threading.Barrier) -> None:
+        """Reads the weights in lock step with the other workers, without a gate."""
+        for _ in range(steps):
+            self._session._tf_sess().run(self._read)
+            barrier.wait()
 
     def close(self) -> None:
         self._session.close()
@@ -120,8 +129,8 @@ def _cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def measure(target: str, server: int, num_workers: int, seconds: float) -> tuple[int, Usage]:
-    """Returns a number of steps, and what they used."""
+def measure(target: str, server: int, num_workers: int, seconds: float) -> tuple[int, Usage, Usage]:
+    """Returns a number of steps, what they used, and what as many reads without a gate used."""
     workers: list[Worker] = []
     for number in range(num_workers):
         workers.append(Worker(number, num_workers, target, f"many_{num_workers}"))
@@ -133,9 +142,15 @@ def measure(target: str, server: int, num_workers: int, seconds: float) -> tuple
     before = used(server, begun)
     in_threads([lambda w=w: w.train(steps) for w in workers])
     usage = used(server, begun).since(before)
+    barrier = threading.Barrier(num_workers)
+    in_threads([lambda w=w: w.read(warm_up, barrier) for w in workers])
+    begun = time.monotonic()
+    before = used(server, begun)
+    in_threads([lambda w=w: w.read(steps, barrier) for w in workers])
+    reads = used(server, begun).since(before)
     # The chief ends the others, so it must be the last to be closed.
     in_threads([worker.close for worker in reversed(workers)])
-    return steps, usage
+    return steps, usage, reads
 
 
 def serve(port: int) -> None:
@@ -143,14 +158,15 @@ def serve(port: int) -> None:
     v1.train.Server({"local": [f"127.0.0.1:{port}"]}).join()
 
 
-def report(num_workers: int, steps: int, usage: Usage) -> str:
+def report(num_workers: int, steps: int, usage: Usage, reads: Usage) -> str:
     """Returns a line about a measurement."""
     each = num_workers * steps
     return (
         f"{num_workers:>5} workers, {steps:>5} steps of {usage.seconds / steps * 1e3:8.2f} ms; "
         f"per worker and step: {usage.server / each * 1e6:6.0f} us CPU of the server, "
         f"{usage.workers / each * 1e6:6.0f} us of the workers, {usage.packets / each:5.1f} packets,"
-        f" {usage.bytes / each:6.0f} bytes"
+        f" {usage.bytes / each:6.0f} bytes; a read without a gate: "
+        f"{reads.server / each * 1e6:.0f} us of the server, {reads.workers / each * 1e6:.0f} us"
     )
 
 
