@@ -72,7 +72,11 @@ TOOLS = [
         r"(\w+: [\d,]+ schedules)",
     ),
     Tool("Planted bugs", _make("test-planted"), r"(\d+ of \d+ planted bugs were found)"),
-    Tool("Mutants of the core", _make("test-mutants", "SECONDS={}"), r"(\d+ of \d+ mutants.*)"),
+    Tool(
+        "Mutants of the core",
+        _make("test-mutants", "SECONDS={}"),
+        r"(\d+ mutants: \d+ were found, .* survived)",
+    ),
     Tool(
         "Fuzzing of the core",
         _make("fuzz", "SECONDS={}"),
