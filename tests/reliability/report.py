@@ -166,8 +166,10 @@ def written(page: str, marker: str, lines: Sequence[str]) -> str:
 
 def rows_of(page: str, marker: str) -> dict[str, str]:
     """Returns the rows that a table has now, by their first cells."""
-    table = page.partition(f"<!-- {marker}: begin -->")[2].partition("<!--")[0].splitlines()
-    return {line.split("|")[1].strip(): line for line in table[3:] if line.startswith("|")}
+    place = page.partition(f"<!-- {marker}: begin -->")[2].partition("<!--")[0]
+    _, _, body = place.partition("|---|")
+    lines = [line for line in body.splitlines()[1:] if line.startswith("|")]
+    return {line.split("|")[1].strip(): line for line in lines}
 
 
 def main() -> int:
