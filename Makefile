@@ -1,7 +1,7 @@
 # Thin wrappers around configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | test-long | test-reference | test-planted | bench
 #   make wheel | wheel-cuda | wheels | test-versions | test-compilers | docs | pictures | lint | format
-#   make tsan | asan | fuzz | soak
+#   make tsan | asan | fuzz | soak | reliability
 #   make test-gpu-emulated | test-gpu-emulated-plugin | clean
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
@@ -30,7 +30,7 @@ PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
   wheels test-versions test-compilers docs pictures lint format clean test-planted \
-  test-gpu-emulated test-gpu-emulated-plugin fuzz soak
+  test-gpu-emulated test-gpu-emulated-plugin fuzz soak reliability
 
 .NOTPARALLEL:
 
@@ -84,6 +84,10 @@ fuzz: configure
 # Uses accumulators from many threads, and accounts for every gradient.
 soak: build
 	PYTHONPATH=. $(PYTHON) -m tests.soak.soak $(or $(MINUTES),10)
+
+# Runs the tools that look for bugs, and writes their figures into docs/reliability.md.
+reliability: build
+	$(PYTHON) -m tests.reliability.report $(or $(SECONDS),60)
 
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...

@@ -72,7 +72,7 @@ def entries(config: Mapping[str, Any] | str | None = None) -> Mapping[str, Any]:
     if isinstance(config, str):
         try:
             config = json.loads(config)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"TF_CONFIG is not valid JSON ({error}): {config!r}") from None
     if not isinstance(config, Mapping):
         raise ValueError(f"TF_CONFIG must be a JSON object, got {config!r}")
@@ -152,7 +152,8 @@ def _number(value: Any) -> int:
     """Returns a number that is given as an integer or as text; -1 for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
+    # Python refuses to convert thousands of digits.
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 100:
         return int(value)
     return -1
 

@@ -278,6 +278,7 @@ def commit() -> str:
 def test_requirements() -> list[str]:
     """Returns the packages that tests need."""
     wanted = (
+        "hypothesis",
         "kubernetes-validate",
         "matplotlib",
         "pytest",

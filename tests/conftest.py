@@ -239,6 +239,14 @@ def rounds(request: pytest.FixtureRequest) -> int:
     return request.param
 
 
+@pytest.fixture(params=[20, pytest.param(500, marks=pytest.mark.long)])
+def programs(request: pytest.FixtureRequest) -> Any:
+    """Returns settings of Hypothesis: a few programs that are always the same, or many others."""
+    from tests.support.programs import programs_settings
+
+    return programs_settings(request.param, is_long=request.param > 100)
+
+
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """Returns a fresh seed for each test, or that of TF_CONDACC_TEST_SEED; failures show it."""

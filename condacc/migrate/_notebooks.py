@@ -86,8 +86,12 @@ def migrate_notebook(raw: str, with_estimator: bool = False) -> Outcome:
 
 
 def _is_python(metadata: Any) -> bool:
-    info = metadata.get("language_info", {}).get("name", "python")
-    return metadata.get("kernelspec", {}).get("language", info) == "python"
+    parts = metadata if isinstance(metadata, dict) else {}
+    for part, key in (("kernelspec", "language"), ("language_info", "name")):
+        named = parts.get(part)
+        if isinstance(named, dict) and key in named:
+            return named[key] == "python"
+    return True
 
 
 def _code_cells(raw: str) -> Iterator[_Cell]:
@@ -96,9 +100,10 @@ def _code_cells(raw: str) -> Iterator[_Cell]:
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
             for key, value, begin, end in _members(raw, start):
                 if key == "source":
-                    yield _Cell(
-                        number, value if isinstance(value, str) else "".join(value), begin, end
-                    )
+                    lines = [value] if isinstance(value, str) else value
+                    if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
+                        raise ValueError(f"it is not a notebook: cell {number} has no text")
+                    yield _Cell(number, "".join(lines), begin, end)
 
 
 def _set_program(cell: _Cell) -> Finding | None:

@@ -38,12 +38,6 @@ def mode(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=[3, pytest.param(30, marks=pytest.mark.long)])
-def num_programs(request: pytest.FixtureRequest) -> int:
-    """Returns how many random programs a test runs."""
-    return request.param
-
-
 @pytest.fixture
 def driver(mode: str) -> Iterator[Callable[..., Any]]:
     """Yields a function that makes drivers: `driver(impl, dtype, shape, **arguments)`."""

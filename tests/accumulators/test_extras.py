@@ -13,15 +13,6 @@ pytestmark = every_kind
 InvalidArgument = tf.errors.InvalidArgumentError
 
 
-def test_try_apply_tells_whether_the_gradient_was_accepted(ours, driver):
-    acc = driver(ours)
-    acc.set_step(3)
-    assert acc.try_apply([1.0], 3) is True
-    assert acc.try_apply([1.0], 4) is True
-    assert acc.try_apply([1.0], 2) is False
-    assert (acc.count(), acc.dropped()) == (2, 1)
-
-
 def test_try_apply_has_the_default_local_step_zero(ours):
     acc = ours.dense(tf.float32, [])
     assert acc.try_apply_grad(1.0).numpy()
@@ -42,39 +33,11 @@ def test_try_apply_refuses_what_apply_refuses(ours, graph_driver):
             acc.accumulator.try_apply_grad(tf.ones([2], tf.float64))
 
 
-def test_try_apply_does_not_validate_a_stale_gradient(ours, driver):
-    acc = driver(ours)
-    acc.set_step(1)
-    acc.apply([1.0], 1)
-    assert acc.try_apply(np.ones([2, 2]), 0) is False
-    assert acc.dropped() == 1
-
-
 def test_try_apply_completes_a_waiting_take(ours, driver):
     acc = driver(ours)
     waiting = acc.start_take(2)
     assert acc.try_apply([1.0]) and acc.try_apply([3.0])
     np.testing.assert_array_equal(waiting.result(), [2.0])
-
-
-def test_try_take_of_too_few_gradients_returns_at_once_and_takes_nothing(ours, driver):
-    acc = driver(ours)
-    assert acc.try_take(1)[0] is False
-    acc.apply([4.0])
-    assert acc.try_take(2)[0] is False
-    assert (acc.count(), acc.step()) == (1, 0)
-    np.testing.assert_array_equal(acc.take(1), [4.0])
-
-
-def test_try_take_does_what_take_does_when_there_are_enough(ours, driver):
-    acc = driver(ours)
-    for value in (1.0, 2.0, 6.0):
-        acc.apply([value])
-    taken, value = acc.try_take(2)
-    assert taken
-    np.testing.assert_array_equal(value, [3.0])
-    assert (acc.count(), acc.step()) == (0, 1)
-    assert acc.try_take(1)[0] is False
 
 
 def test_try_take_that_took_nothing_returns_a_value_of_the_right_dtype(ours, driver):
@@ -121,30 +84,6 @@ def test_applying_and_trying_to_take_in_one_function_does_not_hang(ours):
 
     outcomes = Background(lambda: [bool(step(tf.constant(i))[0]) for i in (5, 5, 5, 6, 6, 6)])
     assert outcomes.result() == [False, False, True, False, True, False]
-
-
-def test_number_of_drops_counts_every_stale_gradient_and_nothing_else(ours, driver):
-    acc = driver(ours)
-    assert acc.dropped() == 0
-    acc.apply([1.0])
-    acc.apply([1.0], -1)
-    acc.set_step(10)
-    acc.apply([1.0], 9)
-    assert acc.try_apply([1.0], 3) is False
-    assert acc.dropped() == 3
-    with pytest.raises(InvalidArgument):
-        acc.apply(np.ones([1, 2]), 10)
-    assert acc.dropped() == 3
-
-
-def test_number_of_drops_survives_takes_and_steps(ours, driver):
-    acc = driver(ours)
-    acc.apply([1.0], -1)
-    acc.apply([1.0])
-    acc.take(1)
-    acc.set_step(100)
-    acc.set_step(0)
-    assert acc.dropped() == 1
 
 
 def test_counters_are_shared_with_the_accumulator(ours):

@@ -15,65 +15,6 @@ pytestmark = every_kind
 InvalidArgument = tf.errors.InvalidArgumentError
 
 
-def test_take_returns_everything_not_just_what_it_required(impl, driver):
-    acc = driver(impl)
-    for value in (1.0, 2.0, 3.0, 6.0):
-        acc.apply([value, -value])
-    np.testing.assert_array_equal(acc.take(2), [3.0, -3.0])
-    assert acc.count() == 0
-
-
-def test_take_advances_the_step_by_one_however_many_it_took(impl, driver):
-    acc = driver(impl)
-    for _ in range(5):
-        acc.apply([1.0])
-    acc.take(1)
-    acc.apply([1.0], 0)
-    assert acc.count() == 0
-    acc.apply([1.0], 1)
-    assert acc.count() == 1
-
-
-def test_take_advances_a_step_that_was_set(impl, driver):
-    acc = driver(impl)
-    acc.set_step(41)
-    acc.apply([1.0], 41)
-    acc.take(1)
-    acc.apply([1.0], 41)
-    assert acc.count() == 0
-    acc.apply([1.0], 42)
-    assert acc.count() == 1
-
-
-def test_data_are_released_by_the_take(impl, driver):
-    acc = driver(impl, reduction_type="SUM")
-    acc.apply([100.0, 200.0])
-    acc.take(1)
-    acc.apply([1.0, 2.0], 1)
-    np.testing.assert_array_equal(acc.take(1), [1.0, 2.0])
-
-
-def test_mean_divides_by_the_count(impl, driver):
-    acc = driver(impl, shape=[2])
-    for value in (1.0, 2.0, 9.0):
-        acc.apply([value, 10.0 * value])
-    np.testing.assert_array_equal(acc.take(3), [4.0, 40.0])
-
-
-def test_sum_does_not_divide(impl, driver):
-    acc = driver(impl, shape=[2], reduction_type="SUM")
-    for value in (1.0, 2.0, 9.0):
-        acc.apply([value, 10.0 * value])
-    np.testing.assert_array_equal(acc.take(3), [12.0, 120.0])
-
-
-def test_mean_and_sum_of_one_gradient_are_that_gradient(impl, driver):
-    for reduction in ("MEAN", "SUM"):
-        acc = driver(impl, reduction_type=reduction)
-        acc.apply([0.1, np.float32(1) / 3])
-        np.testing.assert_array_equal(acc.take(1), np.float32([0.1, np.float32(1) / 3]))
-
-
 @needs_resource
 def test_returned_value_is_not_touched_by_later_applies(impl):
     acc = impl.dense(tf.float32, shared_name=f"untouched_{impl.name}")
@@ -179,13 +120,3 @@ def test_stale_gradients_do_not_make_a_take_ready(impl, driver):
     assert acc.count() == 1
     acc.apply([3.0], 1)
     np.testing.assert_array_equal(waiting.result(), [2.0])
-
-
-def test_taking_again_and_again_with_a_growing_step(impl, driver):
-    acc = driver(impl)
-    for step in range(20):
-        acc.apply([float(step)], step)
-        acc.apply([float(step) + 2.0], step)
-        acc.apply([99.0], step - 1)
-        np.testing.assert_array_equal(acc.take(2), [step + 1.0])
-    assert acc.count() == 0

@@ -41,38 +41,12 @@ def test_parts_of_7_and_3_examples_make_the_mean_of_10(dtype):
     np.testing.assert_allclose(mean, [13, 3], rtol=1e-2 if dtype.size < 4 else 1e-6)
 
 
-def test_a_gradient_without_a_weight_has_the_weight_1():
-    accumulator = _dense()
-    accumulator.apply_grad([4.0, 0.0])
-    accumulator.try_apply_grad([1.0, 4.0], weight=3)
-    np.testing.assert_array_equal(accumulator.take_grad(2), [1.75, 3.0])
-    accumulator.apply_grad([4.0, 0.0], local_step=1)  # The weights do not carry over.
-    accumulator.apply_grad([0.0, 0.0], local_step=1)
-    np.testing.assert_array_equal(accumulator.take_grad(2), [2.0, 0.0])
-
-
-def test_a_sum_is_not_divided():
-    accumulator = _dense(reduction_type="SUM")
-    for weight in (0.5, 2.0):
-        accumulator.try_apply_grad([2.0, 4.0], weight=weight)
-    np.testing.assert_array_equal(accumulator.take_grad(2), [5.0, 10.0])
-
-
 def test_a_gradient_of_weight_0_counts_but_adds_nothing():
     accumulator = _dense()
     accumulator.try_apply_grad([np.inf, np.nan], weight=0)
     assert accumulator.num_accumulated() == 1
     accumulator.try_apply_grad([1.0, 2.0], weight=2)
     np.testing.assert_array_equal(accumulator.take_grad(2), [1.0, 2.0])
-
-
-def test_the_mean_of_weights_0_is_0():
-    dense, sparse = _dense(), _sparse("MEAN")
-    for _ in range(2):
-        dense.try_apply_grad([3.0, 4.0], weight=0.0)
-        sparse.try_apply_indexed_slices_grad(_slices([(5, 3.0)]), weight=0.0)
-    np.testing.assert_array_equal(dense.take_grad(2), [0.0, 0.0])
-    assert _taken(sparse, 2) == {5: 0.0}
 
 
 def test_a_gradient_behind_many_without_weight_and_rows_is_taken():
@@ -100,14 +74,6 @@ def test_rows_are_divided_by_the_weights_of_their_gradients_or_of_all(reduction_
     rows = _slices([(2, 6.0), (0, 2.0), (2, 10.0)])
     accumulator.try_apply_grad(rows.indices, rows.values, weight=3)
     assert _taken(accumulator, 2) == expected
-
-
-def test_a_stale_gradient_adds_no_weight():
-    accumulator = _dense()
-    accumulator.set_global_step(2)
-    assert not accumulator.try_apply_grad([9.0, 9.0], local_step=1, weight=5)
-    assert accumulator.try_apply_grad([1.0, 2.0], local_step=2, weight=2)
-    np.testing.assert_array_equal(accumulator.take_grad(1), [1.0, 2.0])
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
@@ -160,15 +126,3 @@ def test_weights_are_fed_in_graphs():
         np.testing.assert_array_equal(session.run(mean), [2.0, 4.0])
         with pytest.raises(InvalidArgument, match=r"weight.*scalar.*conditional_accumulator"):
             session.run(accepted, {weight: [1, 2]})
-
-
-def test_functions_apply_weights():
-    accumulator = _dense()
-
-    @tf.function
-    def apply(gradient, weight):
-        return accumulator.try_apply_grad(gradient, weight=weight)
-
-    assert apply(tf.constant([1.0, 0.0]), tf.constant(1.0))
-    assert apply(tf.constant([5.0, 4.0]), tf.constant(3.0))
-    np.testing.assert_array_equal(accumulator.take_grad(2), [4.0, 3.0])

@@ -10,69 +10,22 @@ import pytest
 import tensorflow as tf
 
 from tests.support.accumulator_support import PATIENCE_SECS, Background
-from tests.support.drop_stale_support import INNER, START, drop_stale, half_square
+from tests.support.drop_stale_support import (
+    INNER,
+    START,
+    EagerTraining,
+    drop_stale,
+    half_square,
+)
 
 v1 = tf.compat.v1
 HALVED = np.divide(START, 2.0)
-
-
-class EagerTraining:
-    """A model whose loss is a function that may increment the step while it is computed."""
-
-    def __init__(self, staleness: Any = 0, inner: Any = None, step_dtype: Any = tf.int64) -> None:
-        self.step = tf.Variable(0, dtype=step_dtype, trainable=False, name="step")
-        self.weights = tf.Variable(START, name="w")
-        self.optimizer = drop_stale(staleness, inner)
-        self.late_by = tf.Variable(0, dtype=step_dtype, trainable=False)
-
-    def loss(self) -> tf.Tensor:
-        value = self.weights.read_value()
-        self.step.assign_add(self.late_by)
-        return half_square(value)
-
-    def minimize(self) -> tf.Tensor:
-        return self.optimizer.minimize(self.loss, self.step, [self.weights])
-
-    def run(self, late_by: int = 0, minimize: Any = None) -> float:
-        self.late_by.assign(late_by)
-        return float((minimize or self.minimize)())
-
-    def expect(self, step: int, weights: Any, accepted: int, dropped: int) -> None:
-        assert self.step.numpy() == step
-        np.testing.assert_array_equal(self.weights.numpy(), weights)
-        assert self.optimizer.num_accepted().numpy() == accepted
-        assert self.optimizer.num_dropped().numpy() == dropped
 
 
 @pytest.fixture(params=["eager", "function"])
 def compiled(request: pytest.FixtureRequest) -> Any:
     """Wraps a call in a tf.function, or leaves it as it is."""
     return tf.function if request.param == "function" else lambda call: call
-
-
-@pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
-def test_rule(compiled, dtype):
-    training = EagerTraining(1, step_dtype=dtype)
-    minimize = compiled(training.minimize)
-    assert [training.run(late_by, minimize) for late_by in (0, 2, 1)] == [0.0, 1.0, 1.0]
-    training.expect(step=5, weights=np.divide(START, 4.0), accepted=2, dropped=1)
-
-
-def test_negative_limit_drops_everything(compiled):
-    training = EagerTraining(-1)
-    minimize = compiled(training.minimize)
-    assert [training.run(0, minimize) for _ in range(2)] == [1.0, 2.0]
-    training.expect(step=0, weights=START, accepted=0, dropped=2)
-
-
-def test_limit_may_be_a_variable_that_changes(compiled):
-    limit = tf.Variable(0, dtype=tf.int64)
-    training = EagerTraining(limit)
-    minimize = compiled(training.minimize)
-    assert training.run(1, minimize) == 1.0
-    limit.assign(1)
-    assert training.run(1, minimize) == 1.0
-    training.expect(step=3, weights=HALVED, accepted=1, dropped=1)
 
 
 def test_compute_and_apply(compiled):

@@ -14,18 +14,6 @@ HALVED = np.divide(START, 2.0)
 QUARTERED = np.divide(START, 4.0)
 
 
-def test_update_in_time_is_applied(switches):
-    training = Training()
-    assert training.run() == 0.0
-    training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
-
-
-def test_stale_update_changes_nothing_and_is_counted(switches):
-    training = Training()
-    assert training.run(late_by=1) == 1.0
-    training.expect(step=1, weights=START, accepted=0, dropped=1)
-
-
 def test_update_after_a_dropped_one_is_applied(switches):
     training = Training()
     assert [training.run(late_by=late) for late in (1, 0, 5, 0)] == [1.0, 1.0, 2.0, 2.0]
@@ -39,31 +27,6 @@ def test_update_is_dropped_iff_it_is_later_than_the_limit(switches, limit):
     training.expect(step=limit + 1, weights=HALVED, accepted=1, dropped=0)
     training.run(late_by=limit + 1)
     training.expect(step=2 * limit + 2, weights=HALVED, accepted=1, dropped=1)
-
-
-@pytest.mark.parametrize("limit", [-1, -(2**63)])
-def test_negative_limit_drops_everything(switches, limit):
-    training = Training(drop_stale(limit))
-    assert [training.run(), training.run(late_by=3)] == [1.0, 2.0]
-    training.expect(step=3, weights=START, accepted=0, dropped=2)
-
-
-def test_staleness_beyond_the_limit_is_counted_from_the_step_that_was_read_first(switches):
-    training = Training(drop_stale(2))
-    training.advance(1000)
-    assert [training.run(late_by=2), training.run(late_by=3)] == [0.0, 1.0]
-    training.expect(step=1006, weights=HALVED, accepted=1, dropped=1)
-
-
-def test_step_that_went_back_is_in_time(switches):
-    training = Training()
-    training.advance(10)
-    training.run(late_by=-7)
-    training.expect(step=4, weights=HALVED, accepted=1, dropped=0)
-    training.run(late_by=1)
-    training.expect(step=5, weights=HALVED, accepted=1, dropped=1)
-    training.run()
-    training.expect(step=6, weights=QUARTERED, accepted=2, dropped=1)
 
 
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
@@ -81,17 +44,6 @@ def test_limit_may_be_a_tensor_that_is_fed(switches, dtype):
     for fed, late_by, dropped in ((1, 1, 0), (0, 1, 1), (-1, 0, 2), (3, 3, 2)):
         assert training.run(late_by, feed={limit: fed}) == dropped
     training.expect(step=7, weights=QUARTERED, accepted=2, dropped=2)
-
-
-def test_limit_may_be_a_variable_that_changes(switches):
-    limit = v1.get_variable("limit", initializer=tf.constant(0, tf.int64), trainable=False)
-    training = Training(drop_stale(limit))
-    assert training.run(late_by=2) == 1.0
-    training.session.run(limit.assign(2))
-    assert training.run(late_by=2) == 1.0
-    training.session.run(limit.assign(-1))
-    assert training.run() == 2.0
-    training.expect(step=5, weights=HALVED, accepted=1, dropped=2)
 
 
 def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(v1_graph):

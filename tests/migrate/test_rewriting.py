@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from condacc.migrate._findings import Code
 from condacc.migrate._names import PROVIDED, PROVIDED_FOR_ESTIMATOR
@@ -53,14 +53,15 @@ def test_every_line_without_a_name_is_kept_exactly():
     assert lines[6] == "q=tf_condacc.ConditionalAccumulator ( )"
 
 
-@pytest.mark.parametrize("rounds", [25, pytest.param(500, marks=pytest.mark.long)])
-def test_random_programs_use_what_they_used(rounds, seed):
-    made = random.Random(seed)
-    changed = 0
-    for _ in range(rounds):
+def test_programs_use_what_they_used(programs):
+    changed = []
+
+    @programs
+    @given(st.randoms(use_true_random=False))
+    def check(made):
         text = random_program(made)
         once = migrate_text(text)
-        changed += once.text != text
+        changed.append(once.text != text)
         before = recorded(text, has_contrib=True)
         after = recorded(once.text, has_contrib=bool(once.findings))
         kept = any(one.code in NOT_REWRITTEN for one in once.findings)
@@ -68,7 +69,9 @@ def test_random_programs_use_what_they_used(rounds, seed):
         for old, new in zip(before, after, strict=True):
             assert new in (rewritten(old), old if kept else None), f"{text}\n---\n{once.text}"
         assert migrate_text(once.text).text == once.text
-    assert changed > rounds // 2
+
+    check()
+    assert sum(changed) > len(changed) // 2
 
 
 def test_every_name_that_is_written_exists():

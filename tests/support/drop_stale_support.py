@@ -176,6 +176,34 @@ class Training:
         self.session.close()
 
 
+class EagerTraining:
+    """A model whose loss is a function that may increment the step while it is computed."""
+
+    def __init__(self, staleness: Any = 0, inner: Any = None, step_dtype: Any = tf.int64) -> None:
+        self.step = tf.Variable(0, dtype=step_dtype, trainable=False, name="step")
+        self.weights = tf.Variable(START, name="w")
+        self.optimizer = drop_stale(staleness, inner)
+        self.late_by = tf.Variable(0, dtype=step_dtype, trainable=False)
+
+    def loss(self) -> tf.Tensor:
+        value = self.weights.read_value()
+        self.step.assign_add(self.late_by)
+        return half_square(value)
+
+    def minimize(self) -> tf.Tensor:
+        return self.optimizer.minimize(self.loss, self.step, [self.weights])
+
+    def run(self, late_by: int = 0, minimize: Any = None) -> float:
+        self.late_by.assign(late_by)
+        return float((minimize or self.minimize)())
+
+    def expect(self, step: int, weights: Any, accepted: int, dropped: int) -> None:
+        assert self.step.numpy() == step
+        np.testing.assert_array_equal(self.weights.numpy(), weights)
+        assert self.optimizer.num_accepted().numpy() == accepted
+        assert self.optimizer.num_dropped().numpy() == dropped
+
+
 def global_step(dtype: tf.DType = tf.int64) -> Any:
     """Returns the default graph's global step, which is made by hand if its dtype is unusual."""
     if dtype == tf.int64:

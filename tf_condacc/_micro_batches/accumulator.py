@@ -386,15 +386,18 @@ class GradientAccumulator(Trackable):
         return zero if sums is None else sums[0].accumulator.num_dropped()
 
     @not_converted
-    def reset(self) -> None:
+    def reset(self) -> tf.Operation | None:
         """Discards the gradients that all replicas of this process have accumulated.
+
+        Returns:
+            The operation that does so, for a session to run; None eagerly and in functions.
 
         Raises:
             RuntimeError: It is called in a function or graph that is made before the first
                 `accumulate`.
         """
         self._checks.in_use(self._replicas.of_first_replica() is not None, "reset")
-        self._replicas.reset()
+        return self._replicas.reset()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GradientAccumulator:
         """Returns an empty accumulator for copies of the variables."""

@@ -469,15 +469,16 @@ class ReplicaAccumulators(Trackable):
             return self.of_first_replica()
         return self.of_this_replica()
 
-    def reset(self) -> None:
-        """Discards the gradients and weights of all replicas of this process."""
+    def reset(self) -> tf.Operation | None:
+        """Discards the gradients and weights of all replicas; returns the operation of a graph."""
         sums = (each.accumulator for sums in self._sums.values() for each in sums)
         counts = (
             each.accumulator for of in (self._weights, self._absences) for each in of.values()
         )
-        for accumulator in (*sums, *counts):
-            # The step counts the updates, on which their number of micro-batches may depend.
-            accumulator.reset(accumulator.global_step())
+        # The step counts the updates, on which their number of micro-batches may depend.
+        resets = [each.reset(each.global_step()) for each in (*sums, *counts)]
+        is_run_by_session = not (tf.executing_eagerly() or tf.inside_function())
+        return tf.group(*resets) if is_run_by_session else None
 
     def emptied(self, checks: Checks) -> ReplicaAccumulators:
         """Returns an object for other variables, under the same strategy, without accumulators."""

@@ -6,53 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.support.contribution_drivers import (
-    ContributionEagerDriver,
-)
 from tests.support.accumulator_support import every_kind
-from tests.support.many_threads import in_threads
 
 v1 = tf.compat.v1
 pytestmark = every_kind
-
-
-def test_takes_at_its_step_and_moves_the_step_on(contributions):
-    acc = contributions(tf.float32, [1])
-    acc.set_step(4)
-    acc.apply([2.0], 4)
-    acc.apply([4.0], 4)
-    for step in (3, 5, 0, -1, 2**63 - 1):
-        assert acc.take_round(1, step)[0] is False
-    assert (acc.count(), acc.step()) == (2, 4)
-    taken, value = acc.take_round(2, 4)
-    assert taken
-    np.testing.assert_array_equal(value, [3.0])
-    assert (acc.count(), acc.step()) == (0, 5)
-
-
-def test_takes_nothing_from_too_few(contributions):
-    acc = contributions(tf.float32, [1])
-    assert acc.take_round(1, 0)[0] is False
-    acc.apply([1.0])
-    assert acc.take_round(2, 0)[0] is False
-    assert (acc.count(), acc.step()) == (1, 0)
-
-
-def test_takes_all_that_is_there(contributions):
-    acc = contributions(tf.float32, [1], reduction_type="SUM")
-    for _ in range(5):
-        acc.apply([1.0])
-    np.testing.assert_array_equal(acc.take_round(2, 0)[1], [5.0])
-    assert acc.count() == 0
-
-
-def test_a_second_take_of_the_round_takes_nothing(contributions):
-    acc = contributions(tf.float32, [1])
-    acc.apply([1.0])
-    assert acc.take_round(1, 0)[0]
-    acc.apply([1.0], 1)
-    assert acc.take_round(1, 0)[0] is False
-    assert acc.take_round(1, 1)[0]
 
 
 def test_does_not_overtake_a_waiting_take(contributions):
@@ -114,46 +71,3 @@ def test_types_static_shapes_and_names_in_a_graph(ours):
             acc.try_take_grad(1, global_step=[1])
         with pytest.raises(ValueError, match="must be rank 0"):
             acc.try_take_grad([1], global_step=1)
-
-
-def test_two_chiefs_take_each_round_once(ours):
-    rounds = 40
-    acc = ContributionEagerDriver(ours, tf.float32, [1], reduction_type="SUM")
-
-    def lead():
-        taken = []
-        while (step := acc.step()) < rounds:
-            if acc.take_round(3, step)[0]:
-                taken.append(step)
-        return taken
-
-    def push(worker):
-        while (step := acc.step()) < rounds:
-            acc.contribute([1.0], worker, step)
-
-    results = in_threads(lead, lead, *[lambda w=w: push(w) for w in range(3)])
-    assert sorted(results[0] + results[1]) == list(range(rounds))
-
-
-def test_a_step_that_is_set_meanwhile_is_no_error(ours):
-    """If the step is set during a take, the take returns nothing instead of failing."""
-    acc = ContributionEagerDriver(ours, tf.float32, [2000], reduction_type="SUM")
-
-    def set_steps():
-        for i in range(300):
-            acc.set_step(i % 2)
-
-    def push():
-        for _ in range(300):
-            acc.apply(np.ones([2000]), 5)
-        return 300
-
-    def take():
-        total = 0
-        for i in range(300):
-            taken, value = acc.take_round(2, i % 2)
-            total += int(value[0]) if taken else 0
-        return total
-
-    _, *pushed, first, second = in_threads(set_steps, push, push, take, take)
-    assert sum(pushed) == first + second + acc.reset(0)

@@ -92,14 +92,6 @@ def test_take_returns_none_for_a_variable_without_gradients_and_zeros_in_a_funct
             assert taken[1].numpy().tolist() == [[0.0, 0.0]] * 4
 
 
-def test_a_weighted_micro_batch_without_a_gradient_counts_with_its_weight():
-    accumulator = GradientAccumulator([tf.Variable(0.0), tf.Variable([0.0])], 2)
-    accumulator.accumulate([tf.constant(1.0), None], weight=3.0)
-    accumulator.accumulate([None, tf.constant([1.0])], weight=1.0)
-    scalar, vector = accumulator.take()
-    assert (scalar.numpy(), vector.numpy().tolist()) == (0.75, [0.25])
-
-
 def test_a_micro_batch_that_is_skipped_has_no_absences_either():
     accumulator = GradientAccumulator([tf.Variable(0.0), tf.Variable(0.0)], 2, skip_non_finite=True)
     accumulator.accumulate([tf.constant(np.nan), None])

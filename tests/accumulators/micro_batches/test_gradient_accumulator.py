@@ -54,15 +54,6 @@ def test_take_returns_means_over_the_micro_batches_and_sparse_gradients_stay_spa
         assert sparse.values.shape[1] == 2
 
 
-def test_sums_are_taken_with_the_reduction_sum(variables):
-    accumulator = GradientAccumulator(variables, 2, reduction_type="SUM")
-    for _ in range(2):
-        accumulator.accumulate([tf.ones([3]), slices(1)])
-    dense, sparse = accumulator.take()
-    assert dense.numpy().tolist() == [2.0] * 3
-    assert sparse.values.numpy().tolist() == [[2.0, 2.0]]
-
-
 def test_take_of_too_few_micro_batches_is_refused_and_takes_nothing(accumulator, wrap):
     with pytest.raises(RuntimeError, match="'gradient_accumulator' has nothing to take"):
         accumulator.take()
@@ -72,15 +63,6 @@ def test_take_of_too_few_micro_batches_is_refused_and_takes_nothing(accumulator,
     assert int(accumulator.num_accumulated()) == 1
     dense, _ = wrap(accumulator.take)(num_required=1)
     assert dense.numpy().tolist() == [1.0] * 3
-
-
-def test_optimizer_is_called_for_the_last_micro_batch_only(variables, accumulator, wrap):
-    optimizer = v1.train.GradientDescentOptimizer(1.0)
-    apply = wrap(lambda gradients: accumulator.apply_gradients(optimizer, gradients))
-    updated = [bool(apply([tf.fill([3], float(i)), slices(i)])) for i in range(4)]
-    assert updated == [False, True, False, True]
-    assert variables[0].numpy().tolist() == [-3.0] * 3
-    assert variables[1].numpy()[:, 0].tolist() == [-0.5] * 4 + [0.0] * 2
 
 
 def test_an_update_with_fewer_micro_batches_of_a_variable_is_refused(variables, accumulator, wrap):
@@ -97,16 +79,6 @@ def test_an_update_with_fewer_micro_batches_of_a_variable_is_refused(variables, 
     accumulator.reset()
     assert [bool(apply()) for _ in range(2)] == [False, True]
     assert variables[0].numpy().tolist() == [-1.0] * 3
-
-
-def test_a_micro_batch_after_enough_was_accumulated_makes_an_update(variables, accumulator, wrap):
-    optimizer = v1.train.GradientDescentOptimizer(1.0)
-    gradients = [tf.constant([1.0, 2.0, 3.0]), slices(1)]
-    for _ in range(3):
-        accumulator.accumulate(gradients)
-    assert wrap(lambda: accumulator.apply_gradients(optimizer, gradients))()
-    assert variables[0].numpy().tolist() == [-1.0, -2.0, -3.0]
-    assert int(accumulator.num_accumulated()) == 0
 
 
 def test_a_variable_is_updated_before_the_gradients_of_others_are_computed(variables):
@@ -145,17 +117,6 @@ def test_remainder_makes_an_update_if_there_is_one(variables, accumulator, wrap)
     assert int(accumulator.num_accumulated()) == 0
 
 
-def test_gradients_are_accumulated_in_a_session():
-    with tf.Graph().as_default(), v1.Session() as session:
-        weights = v1.get_variable("weights", initializer=[1.0, 2.0], use_resource=True)
-        accumulator = GradientAccumulator([weights], 2)
-        optimizer = v1.train.GradientDescentOptimizer(0.5)
-        updated = accumulator.apply_gradients(optimizer, [2 * weights])
-        session.run(v1.global_variables_initializer())
-        assert [session.run(updated) for _ in range(2)] == [False, True]
-        assert session.run(weights).tolist() == [0.0, 0.0]
-
-
 @pytest.mark.parametrize("has_cond_v2", [False, True])
 def test_weighted_sparse_and_skipped_gradients_are_accumulated_in_a_session(has_cond_v2):
     """All gradients are applied inside the branches of a tf.cond, of which sessions have two."""
@@ -190,16 +151,6 @@ def test_weighted_sparse_and_skipped_gradients_are_accumulated_in_a_session(has_
             assert session.run(rows)[:, 0].tolist() == [0.0, 0.0, -8.5, 0.0, -8.5, 0.0]
     finally:
         (v1.enable_control_flow_v2 if was_v2 else v1.disable_control_flow_v2)()
-
-
-def test_reset_discards_what_is_accumulated(accumulator):
-    assert int(accumulator.num_accumulated()) == 0
-    accumulator.accumulate([tf.ones([3]), slices(1)])
-    accumulator.reset()
-    assert int(accumulator.num_accumulated()) == 0
-    for _ in range(2):
-        accumulator.accumulate([tf.fill([3], 2.0), slices(1)])
-    assert accumulator.take()[0].numpy().tolist() == [2.0] * 3
 
 
 @pytest.mark.parametrize("method", ["num_accumulated", "num_skipped", "apply_remainder", "reset"])
@@ -410,17 +361,6 @@ def test_the_number_of_micro_batches_may_be_a_function_of_the_update(wrap):
     apply()
     assert accumulator.apply_remainder(optimizer)
     assert [bool(apply()) for _ in range(6)] == [False, False, False, False, False, True]
-
-
-def test_the_number_of_micro_batches_may_be_read_from_a_variable(wrap):
-    number = tf.Variable(1, dtype=tf.int64)
-    accumulator = GradientAccumulator([tf.Variable(0.0)], lambda update: number)
-    accumulate, take = wrap(accumulator.accumulate), wrap(accumulator.take)
-    assert accumulate([tf.constant(1.0)])
-    assert float(take()[0]) == 1.0
-    number.assign(3)
-    assert [bool(accumulate([tf.constant(x)])) for x in (0.0, 1.0, 5.0)] == [False, False, True]
-    assert float(take()[0]) == 2.0
 
 
 @pytest.mark.parametrize("number, error", [(0, ValueError), (1.5, TypeError), (None, TypeError)])

@@ -76,29 +76,6 @@ def test_micro_batch_without_a_weight_counts_as_1(variables):
     assert accumulator.take()[0].numpy().tolist() == [3.0] * 3
 
 
-def test_remainder_is_divided_by_its_own_weights(variables):
-    accumulator = GradientAccumulator(variables, 4)
-    for begin, end in [(0, 2), (2, 5)]:
-        accumulator.accumulate(gradients_of(variables, slice(begin, end)), end - begin)
-    assert_is_that_of_one_batch(accumulator.take(num_required=1), variables, slice(0, 5))
-
-
-def test_reset_discards_weights(variables):
-    accumulator = GradientAccumulator(variables[:1], 2)
-    accumulator.accumulate([tf.ones([3])], 100.0)
-    accumulator.reset()
-    for value, weight in [(1.0, 1.0), (5.0, 3.0)]:
-        accumulator.accumulate([tf.fill([3], value)], weight)
-    assert accumulator.take()[0].numpy().tolist() == [4.0] * 3
-
-
-def test_sum_is_that_of_gradients_times_weights(variables):
-    accumulator = GradientAccumulator(variables[:1], 2, reduction_type="SUM")
-    for value, weight in [(1.0, 2.0), (5.0, 3.0)]:
-        accumulator.accumulate([tf.fill([3], value)], weight)
-    assert accumulator.take()[0].numpy().tolist() == [17.0] * 3
-
-
 def test_weight_of_0_adds_nothing_even_if_the_gradient_is_not_finite(variables):
     accumulator = GradientAccumulator(variables[:1], 2)
     accumulator.accumulate([tf.constant([np.nan, np.inf, 1.0])], 0)
@@ -107,19 +84,6 @@ def test_weight_of_0_adds_nothing_even_if_the_gradient_is_not_finite(variables):
     for _ in range(2):  # The mean of nothing is 0, not NaN.
         accumulator.accumulate([tf.constant([np.nan, np.inf, 1.0])], 0)
     assert accumulator.take()[0].numpy().tolist() == [0.0] * 3
-
-
-def test_weighted_gradients_are_accumulated_in_a_session():
-    with tf.Graph().as_default(), v1.Session() as session:
-        weights = v1.get_variable("weights", initializer=[0.0], use_resource=True)
-        accumulator = GradientAccumulator([weights], 2)
-        value, weight = v1.placeholder(tf.float32, [1]), v1.placeholder(tf.float32, [])
-        optimizer = v1.train.GradientDescentOptimizer(1.0)
-        updated = accumulator.apply_gradients(optimizer, [value], weight=weight)
-        session.run(v1.global_variables_initializer())
-        for one, its_weight in [([1.0], 1.0), ([5.0], 3.0)]:
-            session.run(updated, {value: one, weight: its_weight})
-        assert session.run(weights).tolist() == [-4.0]
 
 
 def test_without_weights_the_means_are_those_of_the_raw_accumulators(variables):

@@ -31,18 +31,6 @@ def push_three(acc):
     assert [int(outcome) for outcome in outcomes] == [ADDED, ADDED, DUPLICATE]
 
 
-@pytest.mark.parametrize(
-    ("reduction_type", "values"),
-    [("MEAN", [6.0, 2.0]), ("SUM", [12.0, 2.0]), ("GLOBAL_MEAN", [6.0, 1.0])],
-)
-def test_rows_of_duplicates_are_not_taken(ours, reduction_type, values):
-    acc = ours.sparse(tf.float32, [9, 1], reduction_type=reduction_type)
-    push_three(acc)
-    taken, value = acc.try_take_grad(2, global_step=0)
-    assert taken
-    assert_rows(value, [3, 5], [[v] for v in values], [9, 1])
-
-
 def test_slices_of_a_round(ours):
     acc = ours.sparse(tf.float32, [9, 1], reduction_type="SUM")
     push_three(acc)
@@ -96,15 +84,6 @@ def test_row_numbers_of_every_type(ours, dtype):
     acc = ours.sparse(tf.float32, [9, 1])
     assert int(acc.apply_contribution(tf.constant([1], dtype), [[1.0]], 0)) == ADDED
     assert_rows(acc.take_grad(1), [1], [[1.0]])
-
-
-def test_a_gradient_without_rows_counts(ours):
-    acc = ours.sparse(tf.float32, [9, 1])
-    empty = tf.zeros([0], tf.int64), tf.zeros([0, 1])
-    assert int(acc.apply_contribution(*empty, 0)) == ADDED
-    assert int(acc.apply_contribution(*empty, 0)) == DUPLICATE
-    taken, value = acc.try_take_grad(1, global_step=0)
-    assert taken and value.indices.shape == [0]
 
 
 def test_a_reset_frees_what_was_merged(ours):

@@ -21,20 +21,6 @@ def taken(acc, gradients, step=0):
     return acc.take(len(gradients))
 
 
-def test_mean_divides_a_row_by_the_number_of_gradients_it_was_in(impl, rows_driver):
-    assert_rows(taken(rows_driver(impl), THREE), [0, 2, 4], [4.0, 3.0, 8.0], [-1])
-
-
-def test_sum_does_not_divide(impl, rows_driver):
-    acc = rows_driver(impl, reduction_type="SUM")
-    assert_rows(taken(acc, THREE), [0, 2, 4], [12.0, 3.0, 8.0], [-1])
-
-
-def test_global_mean_divides_every_row_by_the_number_of_gradients(ours, rows_driver):
-    acc = rows_driver(ours, tf.float64, reduction_type="GLOBAL_MEAN")
-    assert_rows(taken(acc, THREE), [0, 2, 4], [4.0, 1.0, 8.0 / 3.0], [-1])
-
-
 def test_global_mean_is_what_the_dense_accumulator_makes_of_the_dense_gradients(ours):
     sparse = ours.sparse(tf.float32, [5], reduction_type="GLOBAL_MEAN")
     dense = ours.module.ConditionalAccumulator(tf.float32, [5])
@@ -46,12 +32,6 @@ def test_global_mean_is_what_the_dense_accumulator_makes_of_the_dense_gradients(
     np.testing.assert_array_equal(
         tf.convert_to_tensor(sparse.take_indexed_slices_grad(3)), dense.take_grad(3)
     )
-
-
-def test_global_mean_counts_gradients_without_rows(ours, rows_driver):
-    acc = rows_driver(ours, reduction_type="GLOBAL_MEAN")
-    gradients = [Rows([7], [4.0]), Rows([], []), Rows([], []), Rows([7], [8.0])]
-    assert_rows(taken(acc, gradients), [7], [3.0])
 
 
 def test_original_returns_rows_twice_that_are_not_in_order(original, rows_driver):
@@ -66,33 +46,6 @@ def test_original_counts_repeated_rows_as_they_come(original, rows_driver):
     got = taken(acc, [Rows([1, 1], [1.0, 10.0]), Rows([1], [100.0])])
     np.testing.assert_array_equal(got.indices, [1, 1])
     np.testing.assert_array_equal(got.values, [50.5, 10.0])
-
-
-@pytest.mark.parametrize(
-    ("reduction", "expected"),
-    [("SUM", [11.0, 55.0]), ("MEAN", [5.5, 27.5]), ("GLOBAL_MEAN", [5.5, 27.5])],
-)
-def test_rows_may_come_in_any_order(ours, rows_driver, reduction, expected):
-    acc = rows_driver(ours, reduction_type=reduction)
-    got = taken(acc, [Rows([5, 1], [5.0, 1.0]), Rows([1, 5], [10.0, 50.0])])
-    assert_rows(got, [1, 5], expected)
-
-
-@pytest.mark.parametrize(
-    ("reduction", "expected"), [("SUM", 111.0), ("MEAN", 55.5), ("GLOBAL_MEAN", 55.5)]
-)
-def test_repeated_rows_of_a_gradient_are_summed_and_count_once(
-    ours, rows_driver, reduction, expected
-):
-    acc = rows_driver(ours, reduction_type=reduction)
-    got = taken(acc, [Rows([1, 1], [1.0, 10.0]), Rows([1], [100.0])])
-    assert_rows(got, [1], [expected])
-
-
-def test_single_gradient_comes_out_in_order_and_summed(ours, rows_driver):
-    acc = rows_driver(ours)
-    got = taken(acc, [Rows([4, 0, 4, 2, 4], [[1.0], [2.0], [10.0], [3.0], [100.0]])])
-    assert_rows(got, [0, 2, 4], [[2.0], [3.0], [111.0]])
 
 
 def test_single_gradient_in_order_comes_out_as_it_is(impl, rows_driver):
@@ -112,16 +65,6 @@ def test_same_gradients_give_the_same_bits_every_time(ours, rows_driver, seed):
         again = taken(acc, gradients, step)
         assert again.indices.tobytes() == first.indices.tobytes()
         assert again.values.tobytes() == first.values.tobytes()
-
-
-def test_gradient_without_rows_counts_as_one(impl, rows_driver):
-    acc = rows_driver(impl)
-    acc.apply(Rows([], np.ones([0, 2])))
-    assert acc.count() == 1
-    acc.apply(Rows([3], [[4.0, 8.0]]))
-    acc.apply(Rows([], np.ones([0, 2])))
-    assert acc.count() == 3
-    assert_rows(acc.take(3), [3], [[4.0, 8.0]], [-1, 2])
 
 
 @pytest.mark.parametrize("count", [1, 2, 20])
@@ -216,26 +159,9 @@ def test_number_of_rows_is_minus_one_unless_the_constructor_knew_it(
     assert_rows(got, [1, 8], [[2.0, 4.0], [6.0, 8.0]], expected)
 
 
-def test_width_is_free_again_after_a_take(impl, rows_driver):
-    acc = rows_driver(impl)
-    for step, width in enumerate([(2,), (), (3, 1), (2,)]):
-        assert taken(acc, [Rows([1], np.ones([1, *width]))], step).values.shape == (1, *width)
-
-
 def test_try_take_of_too_few_gradients_returns_no_rows(ours, rows_driver):
     for shape, width, expected in ((None, (), [-1]), ([5, 2, None], (2, 0), [5, 2, 0])):
         acc = rows_driver(ours, shape=shape)
         taken, rows = acc.try_take(1)
         assert taken is False
         assert_rows(rows, [], np.ones([0, *width]), expected)
-
-
-def test_try_take_of_enough_gradients_returns_what_take_does(ours, rows_driver):
-    acc = rows_driver(ours)
-    for gradient in THREE:
-        assert acc.try_apply(gradient) is True
-    taken, rows = acc.try_take(3)
-    assert taken is True
-    assert_rows(rows, [0, 2, 4], [4.0, 3.0, 8.0], [-1])
-    assert acc.try_apply(THREE[0], 0) is False
-    assert (acc.step(), acc.dropped(), acc.count()) == (1, 1, 0)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
+from tests.processes.preloaded import needs_preloaded, preloaded
 
 _SOURCE = r"""
 #define _GNU_SOURCE
@@ -173,24 +170,12 @@ int malloc_trim(size_t pad) {
 """
 
 
-# Marks tests that call the stand-ins.
-needs_stand_ins = pytest.mark.skipif("LD_PRELOAD" not in os.environ, reason="needs a C compiler")
+needs_stand_ins = needs_preloaded  # Marks tests that call the stand-ins.
 
 
 def stand_ins(folder: Path, **variables: str) -> dict[str, str]:
     """Returns the environment that loads the stand-ins, if there is a compiler."""
-    compiler = os.environ.get("CXX") or shutil.which("gcc") or shutil.which("g++")
-    if not compiler:
-        return variables
-    source, library = folder / "stand_ins.c", folder / "stand_ins.so"
-    source.write_text(_SOURCE)
-    subprocess.run(
-        [compiler, "-x", "c", "-shared", "-fPIC", "-O1", "-fexceptions"]
-        + [str(source), "-o", str(library), "-ldl"],
-        check=True,
-        capture_output=True,
-    )
-    return {"LD_PRELOAD": str(library), **variables}
+    return preloaded(folder, _SOURCE, **variables)
 
 
 def stand_ins_without_holding(folder: Path) -> dict[str, str]:

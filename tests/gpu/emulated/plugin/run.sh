@@ -47,9 +47,9 @@ control() {
 # Leaves out TensorFlow's own classes, which have no GPU kernels. The listed files use no op that
 # TensorFlow itself runs on a GPU.
 project_tests() {
-  local dense=(arguments/test_{apply_arguments,construction} dense/test_dense_random
+  local dense=(arguments/test_{apply_arguments,construction} test_programs
                execution/test_{control_flow,distributed,sharing})
-  local sparse=(arguments checks concurrency construction)
+  local sparse=(arguments checks construction)
   local files=("${dense[@]/#/tests/accumulators/}"
                "${sparse[@]/#/tests/accumulators/sparse/test_}")
   EMULATED_DELAY_US=${EMULATED_DELAY_US:-300} "${PYTEST[@]}" \

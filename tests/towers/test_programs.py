@@ -1,4 +1,4 @@
-"""Random models with towers, compared with a NumPy model of their gradients."""
+"""Models with towers that Hypothesis makes, compared with a NumPy model of their gradients."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, note
+from hypothesis import strategies as st
 
 import tf_condacc
+from tests.support.programs import programs_settings
 from tests.support.tower_support import Recording, initialized_session, replicate, to_dense
 from tf_condacc import estimator
 
 v1 = tf.compat.v1
-PROGRAMS = 12
 STEPS = 3
 ROWS, WIDTH = 6, 3
 KINDS = ["dense", "sparse", "none"]
@@ -83,10 +85,8 @@ class Model:
         return "dense" not in self.kinds[k]
 
 
-@pytest.mark.parametrize("program", range(PROGRAMS))
-def test_random_models_train_as_the_numpy_model_says(program: int, seed: int):
-    rng = random.Random(f"{seed} {program}")
-    model = Model(rng)
+def check_training(model: Model, rng: random.Random) -> None:
+    """Trains a model, and compares its gradients and variables with what they must be."""
     numbers = 8.0 * np.array(
         [[rng.randrange(-64, 64) for _ in range(model.num_towers)] for _ in range(STEPS)]
     )
@@ -108,3 +108,15 @@ def test_random_models_train_as_the_numpy_model_says(program: int, seed: int):
                 for name, value in session.run(variables).items():
                     np.testing.assert_array_equal(value, expected[int(name[1:])])
             assert session.run(v1.train.get_global_step()) == STEPS
+
+
+@pytest.mark.parametrize("number", [12, pytest.param(150, marks=pytest.mark.long)])
+def test_models_train_as_the_numpy_model_says(number: int):
+    @programs_settings(number, is_long=number > 12)
+    @given(st.randoms(use_true_random=False))
+    def check(rng: random.Random) -> None:
+        model = Model(rng)
+        note(str(vars(model)))
+        check_training(model, rng)
+
+    check()

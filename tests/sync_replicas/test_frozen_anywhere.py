@@ -1,0 +1,96 @@
+"""Tests with processes that are frozen at each step of the protocol between workers and chief.
+
+A process freezes itself right before it runs an operation of the gate or of an accumulator. While
+it is frozen, so is each of the other processes for a moment. Then all go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tests.processes.clusters import Task
+from tests.processes.isolated import isolated
+from tests.sync_replicas import processes
+
+v1 = tf.compat.v1
+CHIEF, WORKER = ("worker", 0), ("worker", 1)
+# The operations of a step, and those that run only when a session begins. The ends of sessions are
+# in test_frozen_chief.py and test_endings.py.
+IN_STEPS = {
+    WORKER: ["Enter", "Claim", "ApplyContribution", "Pushed", "Finish"],
+    CHIEF: ["AwaitFull", "TakeRound", "RequireTaken", "Advance"],
+}
+AT_BEGIN = {WORKER: ["AwaitOpen"], CHIEF: ["Prepare", "AccumulatorReset", "GateOpen"]}
+MOMENT_SECS = 0.15
+
+
+class Cluster(processes.Cluster):
+    """A cluster whose workers freeze themselves before operations that a test names."""
+
+    def model(self, task: int, *args: Any, **arguments: Any) -> Any:
+        model = super().model(task, *args, **arguments)
+        who = ("worker", task)
+        with model.graph.as_default(), v1.device(f"/job:worker/task:{task}"):
+            for point in [*IN_STEPS.get(who, []), *AT_BEGIN.get(who, [])]:
+                for op in model.graph.get_operations():
+                    if op.type.startswith("Condacc>") and op.type.endswith(point):
+                        self._may_freeze_before(op, self._order(who, point))
+        return model
+
+    def _may_freeze_before(self, op: tf.Operation, order: Path) -> None:
+        def freeze_if_told() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                order.unlink()  # Another operation of the kind finds it no more.
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+        with tf.control_dependencies([*op.control_inputs, *(each.op for each in op.inputs)]):
+            told = v1.py_func(freeze_if_told, [], [])
+        op._add_control_input(told)
+
+    def _order(self, who: Task, point: str) -> Path:
+        return self.folder / f"freeze-{who[1]}-{point}"
+
+    def freeze_before(self, who: Task, point: str) -> None:
+        """Freezes a process before its next operation of a kind, and waits until it is frozen."""
+        self._order(who, point).touch()
+        if point in AT_BEGIN[who]:
+            self.kill(who)
+            self.start(who)
+        self.await_that(lambda: self._is_frozen(who), f"{who} is frozen before {point}", 20)
+
+    def _is_frozen(self, who: Task) -> bool:
+        status = Path(f"/proc/{self.running[who]}/stat").read_text()
+        return status.rpartition(")")[2].split()[0] == "T"
+
+
+ALL = [(who, point) for kinds in (IN_STEPS, AT_BEGIN) for who in kinds for point in kinds[who]]
+FEW = [(CHIEF, "Advance")]
+
+
+@isolated(alone=True)
+@pytest.mark.parametrize("points", [FEW, pytest.param(ALL, marks=pytest.mark.long)], ids=len)
+def test_training_goes_on_after_each_process_was_frozen_at_each_point(tmp_path, points):
+    with Cluster(tmp_path, 2, takeover_secs=0.3) as cluster, processes.printing_the_log(cluster):
+        cluster.start()
+        cluster.await_steps(3, 0, 1, 2)
+        for who, point in points:
+            begun = time.monotonic()
+            cluster.freeze_before(who, point)
+            for other in [other for other in cluster.tasks() if other != who]:
+                cluster.freeze(other)
+                time.sleep(MOMENT_SECS)
+                cluster.unfreeze(other)
+            cluster.unfreeze(who)
+            cluster.await_steps(3, 0, 1, 2)
+            print(f"{who} before {point}: {time.monotonic() - begun:.1f} s")
+        counts = processes.check(cluster)
+        print(counts)
+        assert counts["takes"] > 0
