@@ -58,7 +58,7 @@ void InstallHandlers() {
 
 }  // namespace
 
-RunResult RunSchedule(const ScheduleId& id, bool prints) {
+RunResult RunSchedule(const ScheduleId& id, Prints prints) {
   InstallHandlers();
   std::snprintf(aborted_message, sizeof aborted_message, "aborted in schedule %s\n",
                 id.ToString().c_str());

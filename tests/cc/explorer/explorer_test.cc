@@ -27,7 +27,7 @@ ScheduleId AtRandom(const std::string& program, uint64_t seed) {
 
 // Runs fibers with these bodies.
 RunResult RunAll(const std::vector<std::function<void()>>& bodies) {
-  BeginRun(MakeStrategy(AtRandom("", 1)), 1, /*prints=*/false);
+  BeginRun(MakeStrategy(AtRandom("", 1)), 1, Prints::kNothing);
   for (size_t i = 0; i < bodies.size(); ++i) Spawn("fiber " + std::to_string(i), bodies[i]);
   RunFibers();
   return EndRun();

@@ -37,7 +37,7 @@ int Replay(const std::string& schedule) {
     return 2;
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // An abort then loses no line.
-  const RunResult result = RunSchedule(*id, /*prints=*/true);
+  const RunResult result = RunSchedule(*id, Prints::kPoints);
   std::printf("%s: %lld points, trace %016llx: %s\n", schedule.c_str(),
               static_cast<long long>(result.num_points),
               static_cast<unsigned long long>(result.trace),

@@ -15,6 +15,7 @@ struct NamedProgram {
 constexpr NamedProgram kPrograms[] = {
     {"dense", RunDenseProgram},
     {"sparse", RunSparseProgram},
+    {"device", RunDeviceProgram},
     {"gate", RunGateProgram},
     {"lost_update", RunLostUpdateProgram},
 };

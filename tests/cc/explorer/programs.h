@@ -13,6 +13,9 @@ void RunDenseProgram();
 // The same, with more operations, refused memory and retries. Checks the history with
 // CheckHistory().
 void RunSparseProgram();
+// The same with gradients that a device merges, which the host plays. Bad indices are found only
+// when a take is prepared.
+void RunDeviceProgram();
 // Synchronous training: a SyncGate, dense accumulators, workers and chiefs, which fail, come back
 // and are replaced.
 void RunGateProgram();

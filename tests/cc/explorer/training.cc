@@ -29,7 +29,7 @@ Training::Training()
       has_volunteer_(Chance(33)),
       prepares_twice_(Chance(33)),
       waits_for_lost_(Chance(75)) {
-  RefuseMemory(0);
+  SetWorkspaceFaults({});
   TimerQueue::Global().Restart(/*refuse_percent=*/0);
   const int num_accumulators = 1 + Draw(3);
   for (int i = 0; i < num_accumulators; ++i) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "tests/cc/explorer/fibers/fibers.h"
@@ -92,7 +93,11 @@ class TimerQueue {
     const auto first = functions_.begin();
     const std::function<void()> function = std::move(first->second);
     functions_.erase(first);
-    function();
+    try {
+      function();
+    } catch (const std::bad_alloc&) {
+      // The function is given up.
+    }
   }
 
   std::map<Ticket, std::function<void()>> functions_;
