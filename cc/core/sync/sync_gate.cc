@@ -118,7 +118,10 @@ bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
   } else {
     FreeSlot(step);
   }
-  if (Roster::Worker* const worker = roster_.Find(step->worker_, step->run_)) {
+  // The end of a step of an earlier session says nothing about the worker's present one.
+  Roster::Worker* const worker =
+      step->replaced_ ? nullptr : roster_.Find(step->worker_, step->run_);
+  if (worker != nullptr) {
     if (worker->absence != WorkerState::kLeft) {
       worker->absence = is_done ? WorkerState::kBetweenSteps : WorkerState::kLost;
     }

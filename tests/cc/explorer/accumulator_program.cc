@@ -1,4 +1,5 @@
 // The programs "dense", "sparse" and "device".
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -25,8 +26,12 @@ namespace {
 
 constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
 
-// Returns how many gradients a take has removed, according to its error.
-int NumRemoved(const std::string& message) {
+// Returns how many gradients a take has removed, according to its error. Returns -1 if there was no
+// memory for a text.
+int NumRemoved(const Status& status) {
+  const std::string& message = status.message();
+  if (status.code() != StatusCode::kInvalidArgument) return 0;
+  if (message == "Out of memory") return -1;
   if (message.find("stay accumulated") == std::string::npos) return 0;
   const char* const more = std::strstr(message.c_str(), "This gradient and ");
   return more == nullptr ? 1 : 1 + std::atoi(more + std::strlen("This gradient and "));
@@ -214,7 +219,9 @@ void AccumulatorRun<Gradients>::MakeTake(size_t number) {
         TakeRecord& take = history_.takes[number];
         ++take.num_completions;
         take.code = status.code();
-        if (Gradients::kRefusesLate) take.num_removed = NumRemoved(status.message());
+        const int num_removed = Gradients::kRefusesLate ? NumRemoved(status) : 0;
+        take.num_removed = std::max(num_removed, 0);
+        history_.loses_count |= num_removed < 0;
         if (value != nullptr) take.gradients = gradients_.SetIn(*value, &take.has_wrong_value);
         Point("has completed a take");
       },

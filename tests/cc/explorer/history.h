@@ -74,6 +74,7 @@ struct History {
   // Bad indices are found only when a take is prepared, whose gradients are then removed.
   bool refuses_late = false;
   bool device_fails = false;  // Then a round may end with an error, and its gradients are lost.
+  bool loses_count = false;   // It is not known how many gradients takes have removed.
 
   std::string ToString() const;
 };

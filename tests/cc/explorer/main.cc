@@ -1,9 +1,9 @@
 // Explores schedules of a program, or runs one again.
 //   explorer PROGRAM [COUNT [FIRST_SEED]]
-//   explorer --replay SCHEDULE
+//   explorer --replay SCHEDULE    prints what happens in the schedule
+//   explorer --points SCHEDULE    prints each scheduling point
 // PROGRAM is dense, sparse or gate. COUNT and FIRST_SEED are also taken from TF_CONDACC_TEST_ROUNDS
-// and TF_CONDACC_TEST_SEED. SCHEDULE is what is printed if a schedule fails; its points are
-// printed.
+// and TF_CONDACC_TEST_SEED. SCHEDULE is what is printed if a schedule fails.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -29,7 +29,7 @@ long long NumberFrom(int argc, char** argv, int position, const char* variable,
   return text == nullptr ? otherwise : std::atoll(text);
 }
 
-int Replay(const std::string& schedule) {
+int Replay(const std::string& schedule, Prints prints) {
   const std::optional<ScheduleId> id = ScheduleId::Parse(schedule);
   if (!id.has_value() || FindProgram(id->program) == nullptr) {
     std::fprintf(stderr, "expected a schedule such as gate:pct:seed=17,length=412, got %s\n",
@@ -37,7 +37,7 @@ int Replay(const std::string& schedule) {
     return 2;
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // An abort then loses no line.
-  const RunResult result = RunSchedule(*id, Prints::kPoints);
+  const RunResult result = RunSchedule(*id, prints);
   std::printf("%s: %lld points, trace %016llx: %s\n", schedule.c_str(),
               static_cast<long long>(result.num_points),
               static_cast<unsigned long long>(result.trace),
@@ -60,7 +60,8 @@ int ExploreAndReport(const std::string& program, long long num_schedules, uint64
 }
 
 int Main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--replay") return Replay(argv[2]);
+  if (argc == 3 && std::string(argv[1]) == "--replay") return Replay(argv[2], Prints::kEvents);
+  if (argc == 3 && std::string(argv[1]) == "--points") return Replay(argv[2], Prints::kPoints);
   if (argc < 2 || argc > 4 || FindProgram(argv[1]) == nullptr) {
     std::fprintf(stderr, "usage: %s dense|sparse|gate [COUNT [FIRST_SEED]], or --replay SCHEDULE\n",
                  argv[0]);

@@ -17,6 +17,7 @@ constexpr NamedProgram kPrograms[] = {
     {"sparse", RunSparseProgram},
     {"device", RunDeviceProgram},
     {"gate", RunGateProgram},
+    {"bundle", RunBundleProgram},
     {"lost_update", RunLostUpdateProgram},
 };
 

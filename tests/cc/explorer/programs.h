@@ -19,6 +19,8 @@ void RunDeviceProgram();
 // Synchronous training: a SyncGate, dense accumulators, workers and chiefs, which fail, come back
 // and are replaced.
 void RunGateProgram();
+// The same with workers that push all gradients of a step at the same time.
+void RunBundleProgram();
 // A fiber that fails if another one runs at a certain point.
 void RunLostUpdateProgram();
 

@@ -13,7 +13,10 @@ namespace condacc::explorer {
 void Training::Lead(Chief chief) {
   constexpr int kMaxPrepares = 12;
   while (!is_over_ && num_prepares_ < kMaxPrepares) {
-    if (PrepareAndOpen(&chief)) LeadRounds(&chief);
+    if (PrepareAndOpen(&chief)) {
+      if (observes_) Observe(chief);
+      LeadRounds(&chief);
+    }
     if (!IsReplaced(chief)) {
       if (is_over_ || num_workers_left_ == 0) break;
       Sleep(Draw(30));  // It has failed, and is started again.
@@ -68,9 +71,12 @@ SyncGate::Prepared Training::CallPrepare(Chief* chief) {
   ++num_prepares_;
   chief->num_earlier_prepares = num_prepares_ended_;
   SyncGate::Prepared prepared;
-  if (!Prepare(*gate_, chief->actor, highest, chief->volunteers, &prepared)) {
+  const Actor worker{chief->worker, chief->actor.run};
+  const size_t coming = BeginComing(worker, /*ends_sessions=*/true);
+  if (!Prepare(*gate_, chief->actor, highest, chief->volunteers, &prepared, chief->worker)) {
     Fail("a chief could not prepare");
   }
+  EndComing(worker, coming, /*is_sure=*/false);
   ++num_prepares_ended_;
   if (prepared.begins) prepared_round_ = std::max(prepared_round_, prepared.round);
   // If a session prepares the gate twice, either of the two calls may get here first.
@@ -127,6 +133,8 @@ bool Training::PrepareAndOpen(Chief* chief) {
   // The call of a volunteer that was replaced does nothing and succeeds.
   if (chief->volunteers) return prepared.is_chief && !IsReplaced(*chief);
   if (!EndCall(*chief, is_accepted)) return false;
+  opened_ = std::min(opened_, Now());
+  if (announces_workers_) Expect(*gate_, chief->actor, 1 + Draw(num_workers_ + 1), Draw(300));
   if (!gives_credits_) return true;
   BeginCall(chief, "add credits");
   // With fewer credits, the gate would wait for more workers than there are.
@@ -144,6 +152,27 @@ void Training::ResetAccumulators(Chief* chief) {
            " has set back an accumulator that was at " + std::to_string(before));
     }
   }
+}
+
+void Training::Observe(const Chief& chief) {
+  auto has_ended = std::make_shared<bool>(false);
+  const int64_t after = Chance(50) ? 0 : chief.round;
+  const GateWait::Ptr wait =
+      NewWait(GateWait::For::kReport, chief.actor, after, [has_ended](const GateWait& ended) {
+        if (HoldsLock()) Fail("a report is given under a lock");
+        if (std::exchange(*has_ended, true)) Fail("a report is given twice");
+        if (ended.end.code == StatusCode::kOk && ended.report.empty()) Fail("a report has no text");
+        Wake(has_ended.get());
+      });
+  wait->patience = std::chrono::nanoseconds(Draw(300));
+  Spawn("observer", [gate = gate_, wait, has_ended] {
+    BeginWait(*gate, wait);
+    while (!*has_ended) BlockOn(has_ended.get(), "observes");
+  });
+  Spawn("end of observer", [gate = gate_, wait, delay = Draw(3000)] {
+    Sleep(delay);
+    CancelWait(*gate, wait);
+  });
 }
 
 void Training::LeadRounds(Chief* chief) {
@@ -222,6 +251,7 @@ void Training::CallLate(Chief* chief) {
   EndCall(*chief, Open(*gate_, chief->actor, chief->round, SyncGate::Options(), false));
   BeginCall(chief, "add credits");
   EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
+  Expect(*gate_, chief->actor, 1 + Draw(6), Draw(300));
   for (const int64_t round : {chief->round, gate_->state().round}) {
     BeginCall(chief, "advance");
     EndCall(*chief, Advance(*gate_, chief->actor, round));
