@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/cc/explorer/explorer.h"
+#include "tests/cc/explorer/fibers/coverage.h"
 #include "tests/cc/explorer/programs.h"
 
 namespace condacc::explorer {
@@ -56,6 +57,7 @@ int ExploreAndReport(const std::string& program, long long num_schedules, uint64
               static_cast<long long>(exploration.num_schedules),
               static_cast<unsigned long long>(first_seed),
               static_cast<long long>(exploration.num_points));
+  for (const State& s : ReachedStates()) std::printf("  %s (%d, %d, %d) %lld\n", s.what.c_str(), (int)s.numbers[0], (int)s.numbers[1], (int)s.numbers[2], (long long)s.count);
   return 0;
 }
 

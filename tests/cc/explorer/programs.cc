@@ -18,6 +18,8 @@ constexpr NamedProgram kPrograms[] = {
     {"device", RunDeviceProgram},
     {"gate", RunGateProgram},
     {"bundle", RunBundleProgram},
+    {"staleness", RunStalenessProgram},
+    {"tower", RunTowerProgram},
     {"lost_update", RunLostUpdateProgram},
 };
 

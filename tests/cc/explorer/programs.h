@@ -21,6 +21,10 @@ void RunDeviceProgram();
 void RunGateProgram();
 // The same with workers that push all gradients of a step at the same time.
 void RunBundleProgram();
+// Updates ask a StalenessGate whether they come too late, and increment the step variable.
+void RunStalenessProgram();
+// Steps that sum the gradients of their towers, each in an accumulator of its own.
+void RunTowerProgram();
 // A fiber that fails if another one runs at a certain point.
 void RunLostUpdateProgram();
 

@@ -174,8 +174,10 @@ Training::StepEnd Training::Step(Worker* worker) {
   if (end == StepEnd::kFailed) return end;
   EndStep(*step, any_added);
   if (end == StepEnd::kReplaced) return end;
-  if (has_faults_ && Draw(60) == 0) {
-    SpawnSuccessor(*worker);  // While this one waits.
+  if (has_faults_ && MayBeNewProcess(*worker) && Draw(60) == 0) {
+    // The successor comes while this one waits. It is another run: the gate would take a wait of an
+    // earlier session that begins after its end for one of the new session.
+    SpawnWorker(worker->number, worker->actor.run + "+");
     end = StepEnd::kReplaced;
   }
   const StepEnd waited = AwaitNextRound(worker, began);

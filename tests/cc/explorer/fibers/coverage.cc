@@ -43,15 +43,14 @@ void Reached(const char* what, int64_t a, int64_t b, int64_t c) {
   Abort("too many different things are reached");
 }
 
-// Literals of the same text may have several addresses.
-int64_t NumReached(const char* what, int64_t a, int64_t b, int64_t c) {
-  const int64_t numbers[] = {a, b, c};
-  int64_t count = 0;
+std::vector<State> ReachedStates() {
+  std::vector<State> states;
   for (const Counted& counted : table) {
-    if (counted.what == nullptr || std::strcmp(counted.what, what) != 0) continue;
-    if (std::memcmp(counted.numbers, numbers, sizeof numbers) == 0) count += counted.count;
+    if (counted.what == nullptr) continue;
+    const auto& numbers = counted.numbers;
+    states.push_back({counted.what, {numbers[0], numbers[1], numbers[2]}, counted.count});
   }
-  return count;
+  return states;
 }
 
 }  // namespace condacc::explorer

@@ -2,7 +2,10 @@
 #ifndef CONDACC_TESTS_EXPLORER_COVERAGE_H_
 #define CONDACC_TESTS_EXPLORER_COVERAGE_H_
 
+#include <array>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace condacc::explorer {
 
@@ -10,8 +13,13 @@ namespace condacc::explorer {
 // `what` must be a literal.
 void Reached(const char* what, int64_t a = 0, int64_t b = 0, int64_t c = 0);
 
-// Returns how often that was reached, in all runs of the process.
-int64_t NumReached(const char* what, int64_t a = 0, int64_t b = 0, int64_t c = 0);
+// What was reached, in all runs of the process.
+struct State {
+  std::string what;
+  std::array<int64_t, 3> numbers;
+  int64_t count;
+};
+std::vector<State> ReachedStates();
 
 }  // namespace condacc::explorer
 
