@@ -78,8 +78,11 @@ void Training::Work(Worker worker) {
         }
         Sleep(Draw(30));
         has_round = Chance(33);
-        if (!has_round && MayBeNewProcess(worker) && Chance(50)) worker.actor.run += "'";
-        if (has_round && renews_sessions_) RenewSession(worker);
+        if (MayBeNewProcess(worker) && Chance(has_round ? 25 : 50)) {
+          worker.actor.run += "'";
+        } else if (has_round && renews_sessions_) {
+          RenewSession(worker);
+        }
         break;
       case StepEnd::kReplaced:
         CallLate(worker);

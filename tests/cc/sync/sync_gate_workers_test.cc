@@ -209,6 +209,24 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   EXPECT_TRUE(third.Claim());
 }
 
+TEST_F(SyncGateTest, ALateStepOfAnEarlierSessionSaysNothingAboutTheNewOne) {
+  OpenFor(3, 2);
+  ASSERT_TRUE(w(1).Claim());
+  gate_->Renew("w1", RunOf("w1"));
+  Worker session(gate_, "w1");
+  ASSERT_TRUE(session.Claim());
+  session.Fail();
+  ASSERT_NE(gate_->Describe().find("lost: w1"), std::string::npos);
+  EXPECT_TRUE(w(1).step->Done(false));
+  EXPECT_NE(gate_->Describe().find("lost: w1"), std::string::npos);  // It is still lost.
+
+  w(1).round = session.round;
+  ASSERT_TRUE(w(1).Claim());
+  gate_->Renew("w1", RunOf("w1"));
+  w(1).Fail();
+  EXPECT_NE(gate_->Describe().find("between steps: w0, w1"), std::string::npos);
+}
+
 // Both chiefs are the worker w0 as well. The name of a chief is the run of its worker.
 TEST_F(SyncGateTest, AChiefThatIsAWorkerTooAndWasReplacedDisturbsNoStepOfItsSuccessor) {
   SyncGate::Options options;
