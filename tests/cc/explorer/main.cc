@@ -2,7 +2,7 @@
 //   explorer PROGRAM [COUNT [FIRST_SEED]]
 //   explorer --replay SCHEDULE    prints what happens in the schedule
 //   explorer --points SCHEDULE    prints each scheduling point
-// PROGRAM is dense, sparse or gate. COUNT and FIRST_SEED are also taken from TF_CONDACC_TEST_ROUNDS
+// PROGRAM is one of programs.cc. COUNT and FIRST_SEED are also taken from TF_CONDACC_TEST_ROUNDS
 // and TF_CONDACC_TEST_SEED. SCHEDULE is what is printed if a schedule fails.
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +10,8 @@
 #include <random>
 #include <string>
 
+#include "tests/cc/explorer/coverage_report.h"
 #include "tests/cc/explorer/explorer.h"
-#include "tests/cc/explorer/fibers/coverage.h"
 #include "tests/cc/explorer/programs.h"
 
 namespace condacc::explorer {
@@ -22,6 +22,8 @@ constexpr long long kNumSchedules = 1000;
 #else
 constexpr long long kNumSchedules = 60000;
 #endif
+// So many schedules reach everything that the program should reach.
+constexpr long long kEnoughToCover = 60000;
 
 // Returns a number from the command line, from the environment, or the default.
 long long NumberFrom(int argc, char** argv, int position, const char* variable,
@@ -46,26 +48,35 @@ int Replay(const std::string& schedule, Prints prints) {
   return result.failure.empty() ? 0 : 1;
 }
 
+// Runs a schedule that has failed once more, so that a reader sees what happened.
+void Explain(const std::string& schedule) {
+  std::printf("what happened in %s (also with --replay; --points prints each point):\n",
+              schedule.c_str());
+  static_cast<void>(RunSchedule(*ScheduleId::Parse(schedule), Prints::kEvents));
+}
+
 int ExploreAndReport(const std::string& program, long long num_schedules, uint64_t first_seed) {
+  ExplainAborts();
   const Exploration exploration = Explore(program, first_seed, num_schedules);
   if (!exploration.failed.empty()) {
     std::fprintf(stderr, "failed schedule %s: %s\n", exploration.failed.c_str(),
                  exploration.failure.c_str());
+    Explain(exploration.failed);
     return 1;
   }
   std::printf("%s: %lld schedules from seed %llu, %lld points, no failure\n", program.c_str(),
               static_cast<long long>(exploration.num_schedules),
               static_cast<unsigned long long>(first_seed),
               static_cast<long long>(exploration.num_points));
-  for (const State& s : ReachedStates()) std::printf("  %s (%d, %d, %d) %lld\n", s.what.c_str(), (int)s.numbers[0], (int)s.numbers[1], (int)s.numbers[2], (long long)s.count);
-  return 0;
+  const bool covers_all = ReportCoverage(program, num_schedules >= kEnoughToCover);
+  return covers_all || num_schedules < kEnoughToCover ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--replay") return Replay(argv[2], Prints::kEvents);
   if (argc == 3 && std::string(argv[1]) == "--points") return Replay(argv[2], Prints::kPoints);
   if (argc < 2 || argc > 4 || FindProgram(argv[1]) == nullptr) {
-    std::fprintf(stderr, "usage: %s dense|sparse|gate [COUNT [FIRST_SEED]], or --replay SCHEDULE\n",
+    std::fprintf(stderr, "usage: %s PROGRAM [COUNT [FIRST_SEED]], or --replay SCHEDULE, or --points SCHEDULE\n",
                  argv[0]);
     return 2;
   }

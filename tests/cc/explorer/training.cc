@@ -68,7 +68,10 @@ bool Training::Run() {
   // The chiefs run in the processes of the first workers.
   Chief first{{"chief 0", RunOf(0)}, chief_trains_ ? "worker 0" : ""};
   if (replaces_chief_ && Chance(66)) first.freezes_at = Draw(25);
-  Spawn("chief 0", [this, first] { Lead(first); });
+  Spawn("chief 0", [this, first, delay = has_volunteer_ && Chance(33) ? Draw(300) : 0] {
+    Sleep(delay);
+    Lead(first);
+  });
   if (replaces_chief_) {
     Spawn("chief 1", [this, delay = Draw(600)] {
       BlockOn(&first_chief_froze_, "watches the chief", Now() + delay);
@@ -81,13 +84,20 @@ bool Training::Run() {
     });
   }
   if (has_volunteer_) {
-    // In the process of a worker that is no chief, if there is one.
-    Chief volunteer{{"volunteer", RunOf(std::max(num_workers_ - 1, 2))}, "", /*volunteers=*/true};
-    Spawn("volunteer", [this, volunteer] { Volunteer(volunteer); });
-    Spawn("end of volunteer", [this, volunteer] {
-      AwaitEnd();
-      Dismiss(*gate_, volunteer.actor);
-    });
+    // In processes of workers that are no chiefs, if there are any.
+    for (int i = Draw(2); i >= 0; --i) {
+      Chief volunteer{{"volunteer", RunOf(std::max(num_workers_ - 1, 2) + i)}, "", /*volunteers=*/true};
+      Spawn("volunteer", [this, volunteer] { Volunteer(volunteer); });
+      Spawn("end of volunteer", [this, volunteer, is_early = Chance(33)] {
+        is_early ? Sleep(Draw(200)) : AwaitEnd();
+        for (int64_t session = 0; session < 2; ++session) {
+          Dismiss(*gate_, {"", volunteer.actor.run, session});
+        }
+      });
+    }
+  }
+  if (Chance(10)) {
+    Spawn("stranger", [this] { Dismiss(*gate_, {"", "stranger"}); });
   }
   if (is_disturbed_) Spawn("disturbance", [this] { Disturb(); });
   TimerQueue& timers = TimerQueue::Global();

@@ -138,6 +138,8 @@ class Training {
   void LeadRounds(Chief* chief);
   bool ApplyRound(Chief* chief, int64_t round);
   bool TakeGradients(Chief* chief, size_t accumulator, int64_t round);
+  // The chief fails. At times, its program then ends training.
+  void Fault(Chief* chief);
   void EndTraining(Chief* chief);
   // Makes all calls of a chief, although it has been replaced.
   void CallLate(Chief* chief);

@@ -33,6 +33,10 @@ void Training::Lead(Chief chief) {
 void Training::Volunteer(Chief chief) {
   Sleep(Draw(100));
   PrepareAndOpen(&chief);
+  if (Chance(33)) {
+    ++chief.actor.session;
+    PrepareAndOpen(&chief);
+  }
   // If another chief has the gate, this one is given rounds only until that waits for one.
   while (!is_over_ && num_rounds_done_ < num_rounds_) {
     const WaitEnd wait = Await(GateWait::For::kFullRound, chief.actor, 0, /*is_fragile=*/false);
@@ -127,6 +131,10 @@ bool Training::PrepareAndOpen(Chief* chief) {
   const SyncGate::Prepared prepared = CallPrepare(chief);
   chief->round = prepared.round;
   ResetAccumulators(chief);
+  if (has_faults_ && !chief->volunteers && Draw(40) == 0) {
+    Fault(chief);  // While it prepares.
+    return false;
+  }
   BeginCall(chief, "open");
   const bool is_accepted =
       Open(*gate_, chief->actor, chief->round, DrawOptions(), chief->volunteers);
@@ -177,11 +185,7 @@ void Training::Observe(const Chief& chief) {
 
 void Training::LeadRounds(Chief* chief) {
   while (num_workers_left_ > 0) {
-    if (has_faults_ && Draw(40) == 0) {
-      AwaitSecondPreparations();
-      BeginCall(chief, "dismiss");
-      return Dismiss(*gate_, chief->actor);
-    }
+    if (has_faults_ && Draw(40) == 0) return Fault(chief);
     BeginCall(chief, "await a full round");
     const WaitEnd wait = Await(GateWait::For::kFullRound, chief->actor, 0, /*is_fragile=*/false);
     if (is_over_) return;
@@ -193,6 +197,16 @@ void Training::LeadRounds(Chief* chief) {
   }
 }
 
+void Training::Fault(Chief* chief) {
+  AwaitSecondPreparations();
+  BeginCall(chief, "dismiss");
+  if (Chance(90)) {
+    Dismiss(*gate_, chief->actor);
+    if (Chance(10)) Dismiss(*gate_, chief->actor);
+  }
+  if (Chance(10)) EndTraining(chief);
+}
+
 void Training::EndTraining(Chief* chief) {
   AwaitSecondPreparations();
   BeginCall(chief, "close");
@@ -200,6 +214,7 @@ void Training::EndTraining(Chief* chief) {
   if (EndCall(*chief, Close(*gate_, chief->actor))) {
     End();
     last_prepared_round_ = chief->round;
+    if (Chance(25)) Dismiss(*gate_, chief->actor);  // Its session ends.
   }
 }
 

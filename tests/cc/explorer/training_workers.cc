@@ -160,6 +160,10 @@ Training::StepEnd Training::Step(Worker* worker) {
     return StepEnd::kFailed;
   }
   const Time entered = Now();
+  if (num_slots_ < total_ && Draw(60) == 0) {
+    // Refused, unless the first step was taken over meanwhile.
+    static_cast<void>(Enter(*gate_, worker->actor, worker->round));
+  }
   const int64_t version = version_;
   // The step may be taken over before it claims a slot.
   const bool is_late = takes_over_ && Draw(5) == 0;
