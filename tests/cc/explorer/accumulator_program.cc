@@ -104,6 +104,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
   faults.slow_percent = Chance(66) ? 0 : 30;
   history_.device_fails = Gradients::kRefusesLate && Chance(12);
   faults.failed_percent = history_.device_fails ? 10 : 0;
+  history_.refuses_memory = faults.refused_percent > 0 || refuse_new_percent_ > 0;
   SetWorkspaceFaults(faults);
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
@@ -217,7 +218,7 @@ void AccumulatorRun<Gradients>::MakeTake(size_t number) {
         if (HoldsLock()) Fail("a take is completed under a lock");
         if (status.ok() != (value != nullptr)) Fail("a take has a value and an error, or neither");
         TakeRecord& take = history_.takes[number];
-        ++take.num_completions;
+        if (take.num_completions++ == 0) take.completed = Now();
         take.code = status.code();
         const int num_removed = Gradients::kRefusesLate ? NumRemoved(status) : 0;
         take.num_removed = std::max(num_removed, 0);

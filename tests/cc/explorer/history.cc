@@ -62,6 +62,41 @@ void CheckContributors(const History& history, const TakeRecord& take) {
   }
 }
 
+// Returns whether the gradient of `apply` was certainly taken or removed before `time`. Gradients are
+// discarded by resets as well.
+bool IsGoneBefore(const History& history, const Operation& apply, Time time) {
+  for (const Operation& request : history.operations) {
+    const bool is_request = request.kind == Kind::kRequest || request.kind == Kind::kRequestIfReady;
+    if (!is_request) continue;
+    const TakeRecord& take = history.takes[static_cast<size_t>(request.take)];
+    if (take.completed >= time) continue;
+    if ((take.gradients & SetOf(apply.gradient)) != 0) return true;
+    // A take that removes bad gradients removes all that were there when it was requested. After
+    // refusals of memory or of the device, it may know only some of them.
+    const bool knows_all = !history.refuses_memory && !history.device_fails;
+    const bool is_bad = apply.fault != Fault::kNone && knows_all;
+    if (is_bad && take.num_removed > 0 && apply.returned < request.called) return true;
+  }
+  return false;
+}
+
+// Fails if a gradient was refused as a duplicate although its contributor had none in the round.
+void CheckDuplicates(const History& history) {
+  for (const Operation& refused : history.operations) {
+    const bool is_duplicate = refused.kind == Kind::kApply && !refused.threw &&
+                              refused.code == StatusCode::kOk &&
+                              refused.outcome == ApplyOutcome::kDuplicate;
+    if (!is_duplicate) continue;
+    const auto has_one = [&](const Operation& other) {
+      return IsAdded(other) && other.contributor == refused.contributor &&
+             other.called < refused.returned && !IsGoneBefore(history, other, refused.called);
+    };
+    if (std::none_of(history.operations.begin(), history.operations.end(), has_one)) {
+      Fail("no other gradient of the contributor was there:" + ToString(refused));
+    }
+  }
+}
+
 void CheckGradients(const History& history) {
   GradientSet added = 0;
   GradientSet bad = 0;
@@ -216,6 +251,7 @@ std::string History::ToString() const {
 
 void CheckHistory(const History& history) {
   CheckApplies(history);
+  CheckDuplicates(history);
   CheckCompletions(history);
   CheckGradients(history);
   CheckWaitingTakes(history);

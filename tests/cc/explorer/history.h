@@ -54,6 +54,7 @@ struct TakeRecord {
   bool is_requested = false;
   bool is_cancelled = false;
   int num_completions = 0;
+  Time completed = kNever;  // The first time.
   StatusCode code = StatusCode::kOk;
   GradientSet gradients = 0;
   bool has_wrong_value = false;
@@ -73,6 +74,7 @@ struct History {
   bool moves_step = false;  // Operations may set the step.
   // Bad indices are found only when a take is prepared, whose gradients are then removed.
   bool refuses_late = false;
+  bool refuses_memory = false;
   bool device_fails = false;  // Then a round may end with an error, and its gradients are lost.
   bool loses_count = false;   // It is not known how many gradients takes have removed.
 

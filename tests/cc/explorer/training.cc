@@ -32,6 +32,7 @@ Training::Training(bool pushes_bundles)
       renews_sessions_(Chance(50)),
       announces_workers_(Chance(33)),
       observes_(Chance(33)),
+      notices_ends_(Chance(33)),
       is_disturbed_(Chance(20)),
       chief_trains_(Chance(25)),
       pushes_bundles_(pushes_bundles) {

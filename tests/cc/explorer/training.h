@@ -169,6 +169,7 @@ class Training {
   const bool renews_sessions_;
   const bool announces_workers_;  // Workers and chiefs tell the gate who will come.
   const bool observes_;
+  const bool notices_ends_;  // The gate is told of the end of a process.
   const bool is_disturbed_;
   const bool chief_trains_;  // The process of the first chief is that of the first worker.
   const bool pushes_bundles_;

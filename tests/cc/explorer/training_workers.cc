@@ -31,6 +31,12 @@ void Training::EndComing(const Actor& worker, size_t coming, bool is_sure) {
   Coming& ended = comings_[worker.name][coming];
   ended.returned = Now();
   ended.is_sure = is_sure;
+  for (const GateWait::Ptr& wait : waits_) {
+    const bool is_earlier = wait->who == worker.name && wait->run != worker.run;
+    if (is_sure && is_earlier && wait->is_waiting()) {
+      Fail("a run has come, and another one that it replaces still waits");
+    }
+  }
 }
 
 bool Training::HasSuccessor(const Actor& worker, Time since, bool of_same_run) const {
@@ -132,9 +138,15 @@ void Training::SpawnSuccessor(const Worker& worker) {
 Training::StepEnd Training::DrawFault(const Worker& worker) {
   if (!has_faults_) return StepEnd::kGoesOn;
   if (Draw(40) == 0) Sleep(Draw(1000));  // It is slow.
-  if (takes_over_ && worker.number > 0 && Draw(60) == 0) {
+  if ((takes_over_ || notices_ends_) && worker.number > 0 && Draw(60) == 0) {
     // It hangs, so that others have to take over its slot.
     --num_workers_left_;
+    if (notices_ends_) {
+      Spawn("monitor", [this, name = worker.actor.name, delay = Draw(300)] {
+        Sleep(delay);
+        Lose(*gate_, name);
+      });
+    }
     AwaitEnd();
     ++num_workers_left_;
   }
