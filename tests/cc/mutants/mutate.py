@@ -138,7 +138,9 @@ def mutants_of_statements(text: str, begin: int, end: int) -> Iterator[Mutant]:
         is_one = re.match(r"(\+\+|--)[\w.>\[\]()-]+;|[\w.:>*()-]+(\(|;| [-+|]?= )", statement)
         if text[last] != ";" or is_one is None:
             continue
-        if re.match(r"(if|while|for|switch|return|else|case|default|do|throw|delete)\b|CONDACC_", statement):
+        if re.match(
+            r"(if|while|for|switch|return|else|case|default|do|throw|delete)\b|CONDACC_", statement
+        ):
             continue
         if text[found.start() - 1] == "e" and text[found.start() - 4 : found.start()] != "else":
             continue

@@ -32,7 +32,9 @@ COMMAND = [
     *(os.environ.get("CXX", "g++"), "-std=c++17", "-O1", "-I.", "-ffp-contract=off", "-w"),
     *("-DCONDACC_CHECK_INVARIANTS", "-include", "tests/cc/mutants/mutants.h"),
 ]
-STAND_INS = [f"tests/cc/explorer/stand_ins/{name}.h" for name in ("mutex", "timer_queue", "reached")]
+STAND_INS = [
+    f"tests/cc/explorer/stand_ins/{name}.h" for name in ("mutex", "timer_queue", "reached")
+]
 EXPLORED = [argument for header in STAND_INS for argument in ("-include", header)]
 # The tests of each room: programs of the explorer, and folders of tests/cc.
 TESTS = {
