@@ -54,8 +54,7 @@ class Slots {
   // gradients of the slot, they are in the accumulators, even if the slot has been given to another
   // holder. Returns false if the slot was already complete.
   bool Complete(int slot) noexcept {
-    CONDACC_REACHED("slot is complete",
-                    static_cast<int>(slots_[static_cast<size_t>(slot)].state));
+    CONDACC_REACHED("slot is complete", static_cast<int>(slots_[static_cast<size_t>(slot)].state));
     return std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete) !=
            State::kComplete;
   }

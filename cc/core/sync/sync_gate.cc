@@ -84,7 +84,10 @@ WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
       step->slot_ = slots_.Hold(step->id_);
     }
     CONDACC_REACHED("claim", step->slot_ != Slots::kNone,
-                    step->replaced_ ? 2 : step->counted_ ? 0 : 1, step->round_ == round_);
+                    step->replaced_  ? 2
+                    : step->counted_ ? 0
+                                     : 1,
+                    step->round_ == round_);
     if (step->slot_ != Slots::kNone) {
       last_progress_ = Clock::now();
     } else {

@@ -15,8 +15,8 @@ namespace condacc::explorer {
 // printed.
 RunResult RunSchedule(const ScheduleId& id, Prints prints = Prints::kNothing);
 
-// From now on, if the process is aborted, it begins again and replays the schedule, so that a reader
-// sees what happened. For programs with the arguments of main.cc.
+// From now on, if the process is aborted, it begins again and replays the schedule, so that a
+// reader sees what happened. For programs with the arguments of main.cc.
 void ExplainAborts();
 
 struct Exploration {

@@ -71,9 +71,10 @@ Gradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients,
   const size_t size = SizeOf(gradients.type_);
   memory_.resize(kCount * size);
   for (size_t i = 0; i < kCount; ++i) {
-    const void* const from = gradients.type_ == ElementType::kFloat16   ? &narrow
-                             : gradients.type_ == ElementType::kFloat64 ? &wide[i]
-                                                                        : static_cast<const void*>(&value);
+    const void* const from = gradients.type_ == ElementType::kFloat16 ? &narrow
+                             : gradients.type_ == ElementType::kFloat64
+                                 ? &wide[i]
+                                 : static_cast<const void*>(&value);
     std::memcpy(memory_.data() + i * size, from, size);
   }
   Gradient gradient;
@@ -168,8 +169,7 @@ Gradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients,
   gradient.weight = apply.fault == Fault::kWeight ? std::nan("") : gradients.WeightOf(number);
   gradient.indices_are_int32 = gradients.indices_are_int32_;
   gradient.indices = BufferOfIndices(gradients, apply.is_borrowed);
-  gradient.values =
-      BufferOf(values_.data(), values_.size() * sizeof(int64_t), apply.is_borrowed);
+  gradient.values = BufferOf(values_.data(), values_.size() * sizeof(int64_t), apply.is_borrowed);
   return gradient;
 }
 
@@ -187,7 +187,8 @@ GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {
   const int64_t num_rows = value.shape.dim(0);
   const bool is_sum = reduction_ == Reduction::kSum;
   // Row 0 is common to all gradients, and odd rows belong to one.
-  GradientSet set = is_sum && num_rows > 0 ? *static_cast<const GradientSet*>(value.values.data()) : 0;
+  GradientSet set =
+      is_sum && num_rows > 0 ? *static_cast<const GradientSet*>(value.values.data()) : 0;
   for (int64_t i = 0; i < num_rows && !is_sum; ++i) {
     if (indices[i] / kRowStride % 2 == 1) set |= SetOf(static_cast<int>(indices[i] % kRowStride));
   }

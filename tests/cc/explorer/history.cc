@@ -62,8 +62,8 @@ void CheckContributors(const History& history, const TakeRecord& take) {
   }
 }
 
-// Returns whether the gradient of `apply` was certainly taken or removed before `time`. Gradients are
-// discarded by resets as well.
+// Returns whether the gradient of `apply` was certainly taken or removed before `time`. Gradients
+// are discarded by resets as well.
 bool IsGoneBefore(const History& history, const Operation& apply, Time time) {
   for (const Operation& request : history.operations) {
     const bool is_request = request.kind == Kind::kRequest || request.kind == Kind::kRequestIfReady;

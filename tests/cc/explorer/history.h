@@ -39,7 +39,7 @@ struct Operation {
   Time called = -1;
   Time returned = -1;
   // The results.
-  bool threw = false;  // The call threw std::bad_alloc.
+  bool threw = false;                 // The call threw std::bad_alloc.
   StatusCode code = StatusCode::kOk;  // Of an apply.
   ApplyOutcome outcome = ApplyOutcome::kAdded;
   bool was_ready = false;

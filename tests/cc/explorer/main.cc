@@ -76,8 +76,10 @@ int Main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--replay") return Replay(argv[2], Prints::kEvents);
   if (argc == 3 && std::string(argv[1]) == "--points") return Replay(argv[2], Prints::kPoints);
   if (argc < 2 || argc > 4 || FindProgram(argv[1]) == nullptr) {
-    std::fprintf(stderr, "usage: %s PROGRAM [COUNT [FIRST_SEED]], or --replay SCHEDULE, or --points SCHEDULE\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s PROGRAM [COUNT [FIRST_SEED]], or --replay SCHEDULE, or --points SCHEDULE\n",
+        argv[0]);
     return 2;
   }
   const long long num_schedules =

@@ -163,7 +163,8 @@ void AddRow(const DeviceEntry* first, const DeviceEntry* end, size_t width, doub
     for (const DeviceEntry* entry = first; entry != end; ++entry) {
       sum += static_cast<const T*>(entry->values)[column];
     }
-    static_cast<T*>(row)[column] = divisor == 1 ? sum : static_cast<T>(sum / static_cast<T>(divisor));
+    static_cast<T*>(row)[column] =
+        divisor == 1 ? sum : static_cast<T>(sum / static_cast<T>(divisor));
   }
 }
 
@@ -244,11 +245,13 @@ Status ExplorerDeviceWorkspace::Write(const DeviceMergeArgs& args,
     if (row >= output.num_rows) Abort("a merge has more rows than its sort has counted");
     output.indices[row] = first->index;
     if (output.counts != nullptr) output.counts[row] = count;
-    const double divisor = output.divisor == kOfEachRow ? static_cast<double>(count) : output.divisor;
+    const double divisor =
+        output.divisor == kOfEachRow ? static_cast<double>(count) : output.divisor;
     char* const to = static_cast<char*>(output.values) +
                      static_cast<size_t>(row) * args.layout.width * sizeof(int64_t);
-    (args.layout.type == ElementType::kFloat64 ? AddRow<double> : AddRow<int64_t>)(
-        first, next, args.layout.width, divisor, to);
+    (args.layout.type == ElementType::kFloat64
+         ? AddRow<double>
+         : AddRow<int64_t>)(first, next, args.layout.width, divisor, to);
     first = next;
   }
   if (row != output.num_rows) Abort("a merge has fewer rows than its sort has counted");

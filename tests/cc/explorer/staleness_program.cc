@@ -27,11 +27,11 @@ class StalenessRun {
     int64_t local_step = 0;
     StalenessGate::Decision decision;
     bool is_decided = false;
-    bool fails = false;      // It is accepted and not applied.
-    int64_t read = 0;        // The value that the decision has read,
-    Time read_at = -1;       // when it did,
-    Time called = -1;        // when the decision was asked for,
-    Time returned = -1;      // when it was returned,
+    bool fails = false;         // It is accepted and not applied.
+    int64_t read = 0;           // The value that the decision has read,
+    Time read_at = -1;          // when it did,
+    Time called = -1;           // when the decision was asked for,
+    Time returned = -1;         // when it was returned,
     Time incremented = kNever;  // and when the update was applied.
     Time ended = kNever;
   };
@@ -55,7 +55,7 @@ class StalenessRun {
   const int64_t limit_ = Draw(4);
   const bool reads_slowly_ = Chance(40);  // Like a variable in the memory of a device.
   const bool has_failures_ = Chance(33);
-  const bool has_writes_ = Chance(25);    // Increments that the gate does not know of, and others.
+  const bool has_writes_ = Chance(25);  // Increments that the gate does not know of, and others.
   const int refuse_new_percent_ = Chance(75) ? 0 : 30;
   int64_t variable_ = first_;
   StalenessGate gate_;
@@ -78,10 +78,10 @@ bool StalenessRun::Decide(Update* update) {
   const auto read = [&](int64_t* step) { return ReadStep(update, step); };
   const NewRefusal refusal(refuse_new_percent_);
   const bool is_decided =
-      reads_slowly_ ? gate_.DecideAfterReading(update->counter, update->local_step, limit_, read,
-                                               &update->decision)
-                    : gate_.Decide(update->counter, update->local_step, limit_, read,
-                                   &update->decision);
+      reads_slowly_
+          ? gate_.DecideAfterReading(update->counter, update->local_step, limit_, read,
+                                     &update->decision)
+          : gate_.Decide(update->counter, update->local_step, limit_, read, &update->decision);
   Reached(reads_slowly_ ? "StalenessGate::DecideAfterReading" : "StalenessGate::Decide",
           is_decided);
   return is_decided;
@@ -233,7 +233,8 @@ void StalenessRun::CheckCounts() const {
     StalenessGate::Counts counts = gate_.counts(counter);
     std::sort(staleness.begin(), staleness.end());
     std::sort(counts.recent.begin(), counts.recent.end());
-    if (counts.num_accepted != num_accepted) Fail("a counter has another number of applied updates");
+    if (counts.num_accepted != num_accepted)
+      Fail("a counter has another number of applied updates");
     if (counts.num_dropped != num_dropped) Fail("a counter has another number of dropped updates");
     if (counts.recent != staleness) Fail("a counter has other recent updates");
     all_dropped += num_dropped;

@@ -18,9 +18,9 @@
 namespace condacc::explorer {
 namespace {
 
-// Steps that run at the same time. Each has a sum of its own, to which its towers add gradients, and
-// which is taken once all have. The step owns the sum and frees it when it ends, but a thread that
-// folds keeps it.
+// Steps that run at the same time. Each has a sum of its own, to which its towers add gradients,
+// and which is taken once all have. The step owns the sum and frees it when it ends, but a thread
+// that folds keeps it.
 template <class Gradients>
 class TowerRun {
  public:

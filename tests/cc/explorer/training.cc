@@ -87,7 +87,8 @@ bool Training::Run() {
   if (has_volunteer_) {
     // In processes of workers that are no chiefs, if there are any.
     for (int i = Draw(2); i >= 0; --i) {
-      Chief volunteer{{"volunteer", RunOf(std::max(num_workers_ - 1, 2) + i)}, "", /*volunteers=*/true};
+      Chief volunteer{
+          {"volunteer", RunOf(std::max(num_workers_ - 1, 2) + i)}, "", /*volunteers=*/true};
       Spawn("volunteer", [this, volunteer] { Volunteer(volunteer); });
       Spawn("end of volunteer", [this, volunteer, is_early = Chance(33)] {
         is_early ? Sleep(Draw(200)) : AwaitEnd();

@@ -87,16 +87,16 @@ class Training {
   // Ends a step: waits for the next round.
   StepEnd AwaitNextRound(Worker* worker, Time entered);
   // Returns `end`, or what happens meanwhile to a worker that goes on.
-  StepEnd PushAll(const Worker& worker, const WorkerStep::Claim& claim, int64_t version, StepEnd end,
-                  bool* any_added);
+  StepEnd PushAll(const Worker& worker, const WorkerStep::Claim& claim, int64_t version,
+                  StepEnd end, bool* any_added);
   void PushBundle(const WorkerStep::Claim& claim, int64_t version, bool* any_added);
   void Push(const WorkerStep::Claim& claim, int64_t version, size_t accumulator, Buffer values,
             bool* any_added);
   static void WriteGradient(const WorkerStep::Claim& claim, void* to);
   // Makes all calls of a worker, although another run has replaced this one.
   void CallLate(const Worker& worker);
-  // Returns whether a new process may go on as this worker. It cannot while the process is also that
-  // of a chief.
+  // Returns whether a new process may go on as this worker. It cannot while the process is also
+  // that of a chief.
   bool MayBeNewProcess(const Worker& worker) const { return worker.number > 0 || !chief_trains_; }
   // Lets a new run, or a new session of the run, begin while this one goes on.
   void SpawnSuccessor(const Worker& worker);

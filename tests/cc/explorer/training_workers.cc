@@ -43,8 +43,7 @@ bool Training::HasSuccessor(const Actor& worker, Time since, bool of_same_run) c
   const auto found = comings_.find(worker.name);
   if (found == comings_.end()) return false;
   return std::any_of(found->second.begin(), found->second.end(), [&](const Coming& coming) {
-    const bool is_successor =
-        coming.run != worker.run || (of_same_run && coming.ends_sessions);
+    const bool is_successor = coming.run != worker.run || (of_same_run && coming.ends_sessions);
     return is_successor && coming.is_sure && coming.began > since && coming.returned <= Now();
   });
 }
@@ -236,7 +235,8 @@ void Training::CallLate(const Worker& worker) {
   for (const auto what : {GateWait::For::kNextRound, GateWait::For::kOpening}) {
     if (Chance(50) || !KnowsAllRuns()) continue;
     const WaitEnd wait = Await(what, worker.actor, worker.round, /*is_fragile=*/false);
-    if (wait.code == StatusCode::kOk && KnowsAllRuns()) Fail("a wait of a replaced run was granted");
+    if (wait.code == StatusCode::kOk && KnowsAllRuns())
+      Fail("a wait of a replaced run was granted");
   }
 }
 

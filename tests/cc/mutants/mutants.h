@@ -23,8 +23,8 @@ inline bool Again(int number) {
   return again = !again;
 }
 
-// `a < Compare{n, 0, 1, 3} < b` is `a < b`, but `a <= b` if mutant n is on, and `a >= b` if the next
-// one is. The codes are those of mutate.py.
+// `a < Compare{n, 0, 1, 3} < b` is `a < b`, but `a <= b` if mutant n is on, and `a >= b` if the
+// next one is. The codes are those of mutate.py.
 struct Compare {
   int number;
   int before;
@@ -72,14 +72,14 @@ struct Compared {
   }
 };
 
-#define MUTANTS_OPERATOR(op)                                \
-  template <class T>                                        \
-  Compared<T> operator op(const T& left, Compare by) {      \
-    return {left, by};                                      \
-  }                                                         \
-  template <class T, class U>                               \
+#define MUTANTS_OPERATOR(op)                                  \
+  template <class T>                                          \
+  Compared<T> operator op(const T& left, Compare by) {        \
+    return {left, by};                                        \
+  }                                                           \
+  template <class T, class U>                                 \
   bool operator op(const Compared<T>& left, const U& right) { \
-    return left.With(right);                                \
+    return left.With(right);                                  \
   }
 MUTANTS_OPERATOR(<)
 MUTANTS_OPERATOR(<=)
