@@ -63,6 +63,7 @@ class AccumulatorRun {
   bool Start(const WorkspaceUser& work);
   void RunOperation(Operation* operation);
   void Call(Operation* operation);
+  int64_t Read(Operation::Number number) const;
   void Apply(Operation* apply);
   void TryServe(Operation* request);
 
@@ -167,6 +168,8 @@ Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
     operation.kind = Kind::kReset;
     operation.step = Draw(4);
     operation.only_forward = Chance(33);
+  } else {
+    operation.number = static_cast<Operation::Number>(Draw(3));
   }
   return operation;
 }
@@ -324,11 +327,24 @@ void AccumulatorRun<Gradients>::Call(Operation* operation) {
       operation->result = accumulator_->Reset(operation->step, operation->only_forward);
       return;
     }
-    case Kind::kCount:
-      Reached("Accumulator::num_accumulated");
-      operation->result = accumulator_->num_accumulated();
+    case Kind::kRead:
+      Reached("read", static_cast<int>(operation->number));
+      operation->result = Read(operation->number);
       return;
   }
+}
+
+template <class Gradients>
+int64_t AccumulatorRun<Gradients>::Read(Operation::Number number) const {
+  switch (number) {
+    case Operation::Number::kAccumulated:
+      return accumulator_->num_accumulated();
+    case Operation::Number::kGlobalStep:
+      return accumulator_->global_step();
+    case Operation::Number::kDropped:
+      break;
+  }
+  return accumulator_->num_dropped();
 }
 
 template <class Gradients>

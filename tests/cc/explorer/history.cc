@@ -191,7 +191,7 @@ std::string ToString(const Operation& operation) {
                                      " with a bad weight", " with a bad contributor"};
   constexpr const char* kOutcomes[] = {"", "added", "stale", "duplicate", "ahead"};
   constexpr const char* kNames[] = {"apply",    "request", "request if ready", "cancel", "set to",
-                                    "reset to", "count"};
+                                    "reset to", "read"};
   std::string text = "  [" + std::to_string(operation.called) + ", " +
                      std::to_string(operation.returned) + "] fiber " +
                      std::to_string(operation.fiber) + ": " +
@@ -217,7 +217,7 @@ std::string ToString(const Operation& operation) {
     case Kind::kReset:
       text += " " + std::to_string(operation.step);
       break;
-    case Kind::kCount:
+    case Kind::kRead:
       break;
   }
   return text + ": " + std::to_string(operation.result);

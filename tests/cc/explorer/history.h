@@ -23,12 +23,14 @@ inline int CountOf(GradientSet set) { return __builtin_popcountll(set); }
 enum class Fault { kNone, kShape, kIndex, kWeight, kContributor };
 
 struct Operation {
-  enum class Kind { kApply, kRequest, kRequestIfReady, kCancel, kSetStep, kReset, kCount };
+  enum class Kind { kApply, kRequest, kRequestIfReady, kCancel, kSetStep, kReset, kRead };
 
-  Kind kind = Kind::kCount;
+  Kind kind = Kind::kRead;
   int fiber = 0;
   // The arguments.
   int64_t step = 0;  // The local step of an apply, or the step that is set.
+  enum class Number { kAccumulated, kGlobalStep, kDropped };
+  Number number = Number::kAccumulated;  // What is read.
   int gradient = -1;
   bool is_borrowed = false;
   Fault fault = Fault::kNone;
@@ -43,7 +45,7 @@ struct Operation {
   StatusCode code = StatusCode::kOk;  // Of an apply.
   ApplyOutcome outcome = ApplyOutcome::kAdded;
   bool was_ready = false;
-  int64_t result = 0;  // The previous step, or a number of gradients.
+  int64_t result = 0;  // The previous step, or a number that was read.
 };
 
 struct TakeRecord {

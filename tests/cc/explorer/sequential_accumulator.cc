@@ -68,10 +68,22 @@ bool SequentialAccumulator::Do(const Operation& operation) {
       global_step_ = operation.step;
       contributors_.clear();
       return CountOf(std::exchange(gradients_, 0)) == operation.result;
-    case Kind::kCount:
-      return CountOf(gradients_) == operation.result;
+    case Kind::kRead:
+      return Read(operation.number) == operation.result;
   }
   return false;
+}
+
+int64_t SequentialAccumulator::Read(Operation::Number number) const {
+  switch (number) {
+    case Operation::Number::kAccumulated:
+      return CountOf(gradients_);
+    case Operation::Number::kGlobalStep:
+      return global_step_;
+    case Operation::Number::kDropped:
+      break;
+  }
+  return num_dropped_;
 }
 
 ApplyOutcome SequentialAccumulator::OutcomeOf(const Operation& apply) const {
