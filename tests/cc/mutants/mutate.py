@@ -1,7 +1,7 @@
 """Makes mutants of C++ sources: small changes, each of which may be a bug.
 
-All mutants of a source stand in it at the same time. Each is switched on by its number, so one build
-serves for all of them; see mutants.h.
+All mutants of a source stand in it at the same time. Each is switched on by its number, so one
+build serves for all of them; see mutants.h.
 """
 
 import re
@@ -89,10 +89,9 @@ def mutants_of_comparisons(text: str, begin: int, end: int) -> Iterator[Mutant]:
         codes = ", ".join(str(CODES[name]) for name in (found[1], others[0], others[-1]))
         # The next mutant uses the same text: its number is one higher.
         inserted = " ::mutants::Compare{{{n}, " + codes + "}} " + found[1]
-        insertions = ((found.end(1), inserted),)
-        for to in others:
+        for i, to in enumerate(others):
+            insertions = ((found.end(1), inserted),) if i == 0 else ()
             yield Mutant(found.start(1), f"{found[1]} becomes {to}", "", insertions)
-            insertions = ()
 
 
 def mutants_of_conditions(text: str, begin: int, end: int) -> Iterator[Mutant]:
@@ -147,8 +146,9 @@ def mutants_of_statements(text: str, begin: int, end: int) -> Iterator[Mutant]:
         insertions = ((first, "{{ if (!::mutants::IsOn({n})) "), (last + 1, " }}"))
         yield Mutant(first, "the statement is left out", "", insertions)
     for found in re.compile(r" [-+] 1\b(?![.x])").finditer(text, begin, end):
-        insertions = ((found.end(), " * !::mutants::IsOn({n})"),)
-        yield Mutant(found.start(), "0 in place of 1", "", insertions)
+        yield Mutant(
+            found.start(), "0 in place of 1", "", ((found.end(), " * !::mutants::IsOn({n})"),)
+        )
 
 
 def mutants_of(text: str) -> list[Mutant]:

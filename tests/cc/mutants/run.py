@@ -47,7 +47,7 @@ TESTS = {
 }
 FOLDERS = ("accumulator", "dense", "fuzz", "sparse", "staleness", "sync")
 FEW, MANY = "3000", "60000"  # Schedules.
-TIMEOUT_SECS = 120
+TIMEOUT_SECS = 60
 GOAL_PERCENT = 95
 
 
@@ -104,7 +104,7 @@ def build(tree: Path) -> None:
         for path in sorted((tree / "tests/cc/explorer" / folder).glob("*.cc"))
         if not path.name.endswith("_test.cc")
     ]
-    jobs = [(path, f"{path.stem}.core.o", []) for path in core]
+    jobs: list[tuple[Path, str, list[str]]] = [(path, f"{path.stem}.core.o", []) for path in core]
     jobs += [(path, f"{path.stem}.explored.o", EXPLORED) for path in explored]
     jobs += [
         (path, f"{path.stem}.explorer.o", [] if path.parent.name == "fibers" else EXPLORED)

@@ -13,7 +13,8 @@
 namespace condacc::explorer {
 namespace {
 
-constexpr int64_t kMaxPoints = 500000;
+constexpr int64_t kMaxPoints = 100000;
+constexpr int kMaxEvents = 5000;  // More are not printed: nobody would read them.
 
 struct Fiber {
   Stack stack;
@@ -35,6 +36,7 @@ struct Run {
   std::vector<Fiber*> fibers;
   std::vector<int> runnable;
   Time now = 0;
+  int num_events = 0;  // That were printed.
   RunResult result;
 };
 
@@ -48,6 +50,7 @@ Fiber* current = nullptr;  // Null while no fiber runs.
 int current_number = Strategy::kNone;
 
 void Print(const char* what) {
+  if (run.prints == Prints::kEvents && ++run.num_events > kMaxEvents) return;
   std::printf("%6lld  %-10s %s\n", static_cast<long long>(run.now),
               current == nullptr ? "" : current->name.c_str(), what);
 }

@@ -138,7 +138,8 @@ BUGS = [
         program="device",
         file="accumulator/accumulator.cc",
         old="    if (status.ok()) round.sum->AbandonFinish();\n",
-        new="    if (status.ok()) {\n      round.sum->AbandonFinish();\n    } else if (!round.sum->refused().empty()) {\n      RemoveRefused(&round);\n    }\n",
+        new="    if (status.ok()) round.sum->AbandonFinish();\n"
+        "    if (!status.ok() && !round.sum->refused().empty()) RemoveRefused(&round);\n",
     ),
     Bug(
         breaks="Of two bad gradients, only the first is found.",
@@ -249,8 +250,8 @@ BUGS = [
         breaks="The slot of a process that is gone stays held.",
         program="gate",
         file="sync/sync_gate.cc",
-        old="    if (step->worker_ != worker) continue;\n    FreeSlot(step);\n    Uncount(step);\n  }\n  ReleaseWaits();",
-        new="    if (step->worker_ != worker) continue;\n    Uncount(step);\n  }\n  ReleaseWaits();",
+        old="    FreeSlot(step);\n    Uncount(step);\n  }\n  ReleaseWaits();",
+        new="    Uncount(step);\n  }\n  ReleaseWaits();",
     ),
     Bug(
         breaks="Two deputies take the same round.",
