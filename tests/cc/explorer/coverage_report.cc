@@ -264,7 +264,7 @@ const Group kGroups[] = {
     {"tower", std::begin(kTower), std::end(kTower)},
 };
 
-int64_t CountOf(const std::vector<State>& states, const Expected& expected) {
+int64_t TimesOf(const std::vector<State>& states, const Expected& expected) {
   int64_t count = 0;
   for (const State& state : states) {
     if (state.what == expected.what && state.numbers == expected.numbers) count += state.count;
@@ -284,7 +284,7 @@ bool ReportCoverage(const std::string& program, bool prints_all) {
   int num_reached = 0;
   int num_missed = 0;
   for (const Expected* each : all) {
-    const int64_t count = CountOf(states, *each);
+    const int64_t count = TimesOf(states, *each);
     num_reached += count > 0 ? 1 : 0;
     if (prints_all) std::printf("%12lld  %s\n", static_cast<long long>(count), each->text);
     if (count > 0) continue;

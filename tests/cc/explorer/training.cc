@@ -176,15 +176,15 @@ void Training::CheckBlocked() {
 
 namespace {
 
-void RunTraining(bool pushes_bundles) {
+void RunOne(bool pushes_bundles) {
   auto training = std::make_unique<Training>(pushes_bundles);
   if (!training->Run()) static_cast<void>(training.release());  // Its fibers refer to it.
 }
 
 }  // namespace
 
-void RunGateProgram() { RunTraining(/*pushes_bundles=*/false); }
+void RunGateProgram() { RunOne(/*pushes_bundles=*/false); }
 
-void RunBundleProgram() { RunTraining(/*pushes_bundles=*/true); }
+void RunBundleProgram() { RunOne(/*pushes_bundles=*/true); }
 
 }  // namespace condacc::explorer

@@ -280,6 +280,20 @@ TEST_F(SyncGateTest, CreditsCarryTheRoundInWhichTheyWereMade) {
   EXPECT_FALSE(w(0).Claim());
 }
 
+TEST_F(SyncGateTest, ACreditThatIsSpentLaterCarriesTheRoundInWhichItWasMade) {
+  OpenFor(2, 2);
+  ASSERT_TRUE(gate_->AddCredits({"c"}, 1).ok());
+  for (const int i : {0, 1}) {
+    ASSERT_TRUE(w(i).Claim());
+    w(i).step->Done(true);
+  }
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
+  w(0).wait = BeginWait(gate_, For::kNextRound, "w0", 1);
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
+  EXPECT_FALSE(w(0).Claim());
+}
+
 TEST_F(SyncGateTest, BeforeTheOpeningEverybodyWaits) {
   Worker early(gate_, "early");
   EXPECT_FALSE(early.Claim());
