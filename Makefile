@@ -1,5 +1,5 @@
 # Thin wrappers around configure.sh, Bazel and the environment's Python.
-#   make build | demo | test | test-long | test-reference | test-planted | bench
+#   make build | demo | test | test-long | test-reference | test-planted | test-mutants | bench
 #   make wheel | wheel-cuda | wheels | test-versions | test-compilers | docs | pictures | lint | format
 #   make tsan | asan | fuzz | soak | reliability
 #   make test-gpu-emulated | test-gpu-emulated-plugin | clean
@@ -20,6 +20,7 @@ CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
 EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 PLANTED := tests/cc/explorer/planted
+MUTANTS := tests/cc/mutants
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
 WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 # The key that names the libraries for this Python's TensorFlow; see condacc/libraries.py.
@@ -29,7 +30,7 @@ PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
   print(libraries.digest_of(Path()))
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
-  wheels test-versions test-compilers docs pictures lint format clean test-planted \
+  wheels test-versions test-compilers docs pictures lint format clean test-planted test-mutants \
   test-gpu-emulated test-gpu-emulated-plugin fuzz soak reliability
 
 .NOTPARALLEL:
@@ -76,6 +77,10 @@ cc-test: configure
 # Checks that the explorer of schedules finds bugs that are planted in copies of the core.
 test-planted: configure
 	$(PYTHON) $(PLANTED)/run.py
+
+# Lets the C++ tests find mutants of the core, which are drawn at random.
+test-mutants: configure
+	$(PYTHON) $(MUTANTS)/run.py $(or $(SECONDS),600)
 
 # Lets libFuzzer look for calls of the core that end in another way than in a model.
 fuzz: configure
@@ -149,6 +154,7 @@ lint: configure $(TYPES)
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy --no-namespace-packages $(EMULATED_MYPY)
 	$(PYTHON) -m mypy --no-namespace-packages $(PLANTED)
+	$(PYTHON) -m mypy --no-namespace-packages $(MUTANTS)
 	$(PYTHON) -m tests.docs.type_checks.check
 	$(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 	find cc/core -name '*.h' -o -name '*.cc' | xargs -P 2 -n 8 $(CLANG_TIDY) --quiet

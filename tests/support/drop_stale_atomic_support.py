@@ -19,8 +19,7 @@ from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 v1 = tf.compat.v1
 MAX_ROUNDS = 1000
 FAR_BELOW = -(2**40)
-# IdentityN is the operation that decides in the optimizers that the tests make themselves.
-DECIDE_OPS = ("Condacc>StalenessGateDecide", "Condacc>StalenessGateDecideRef", "IdentityN")
+DECIDE_OPS = ("Condacc>StalenessGateDecide", "Condacc>StalenessGateDecideRef")
 
 
 def dropping(limit: int) -> Callable[[Any], Any]:

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cc/core/base/invariant.h"
+#include "cc/core/base/reached.h"
 #include "cc/core/base/timer_queue.h"
 
 namespace condacc {
@@ -221,6 +222,8 @@ StallReport Accumulator::DescribeStall(const Take& take,
 
 Accumulator::Action Accumulator::NextAction(const Round& round) const {
   const bool is_idle = round.work == Work::kNone;
+  CONDACC_REACHED("NextAction", static_cast<int>(round.place), static_cast<int>(round.work),
+                  round.place == Place::kOpen && IsFrontReady());
   switch (round.place) {
     case Place::kOpen:
       return IsFrontReady() && (is_idle || !round.sum->finish_needs_memory()) ? Action::kServe

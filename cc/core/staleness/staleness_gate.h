@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cc/core/base/mutex.h"
+#include "cc/core/base/reached.h"
 #include "cc/core/staleness/step_reservations.h"
 
 namespace condacc {
@@ -50,6 +51,7 @@ class StalenessGate {
     Tally& tally = tallies_[counter];
     decision->staleness = SaturatedSubtract(reservations_.ExpectedStep(step), local_step);
     decision->accepted = decision->staleness <= limit;
+    CONDACC_REACHED("decide", decision->accepted, reservations_.num_open() > 0);
     if (decision->accepted) {
       reservations_.Reserve();
     } else {
@@ -78,6 +80,7 @@ class StalenessGate {
         return num_changes_.load() == num_changes;
       };
       if (Decide(counter, local_step, limit, read_if_unchanged, decision)) return true;
+      CONDACC_REACHED("decide again");
     }
   }
 

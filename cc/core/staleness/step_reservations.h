@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "cc/core/base/reached.h"
+
 namespace condacc {
 
 // Add and subtract integers. A result outside the range of int64_t is clamped to it.
@@ -63,6 +65,7 @@ class StepReservations {
     const int64_t furthest = SaturatedAdd(step, num_open_);
     lowest_ = std::max(lowest_, step);
     highest_ = std::min(highest_, furthest);
+    CONDACC_REACHED("expect", lowest_ < highest_ ? 1 : lowest_ == highest_ ? 0 : 2);
     if (lowest_ > highest_) {
       lowest_ = step;
       highest_ = furthest;
@@ -80,6 +83,7 @@ class StepReservations {
   // Ends a reservation. A reservation that was not applied has failed, before or after its
   // increment.
   void End(bool applied) {
+    CONDACC_REACHED("reservation ends", applied, num_open_ > 1);
     --num_open_;
     if (!applied) lowest_ = SaturatedAdd(lowest_, -1);
   }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/reached.h"
+
 namespace condacc {
 
 // A process and graph that acts for a chief, and one of its sessions. The view refers to a name
@@ -83,6 +85,7 @@ class ChiefState {
   // Makes the gate the chief's. May throw std::bad_alloc, and then nothing has changed.
   void Prepare(Chief chief, bool volunteers) {
     Reserve();
+    CONDACC_REACHED("prepare", static_cast<int>(phase_), volunteers, IsNamed(chief.name));
     const bool had_chief = has_been_prepared() && !is_volunteer_;
     const bool is_same = IsNamed(chief.name);
     // A chief stays one in its next session, even if that begins with its queue runner.
@@ -95,14 +98,21 @@ class ChiefState {
     phase_ = Phase::kPreparing;
   }
   // The methods below are called only for the chief that the gate belongs to.
-  void Open() noexcept { phase_ = Phase::kOpen; }
-  void Close() noexcept { phase_ = Phase::kClosed; }
+  void Open() noexcept {
+    CONDACC_REACHED("open", static_cast<int>(phase_));
+    phase_ = Phase::kOpen;
+  }
+  void Close() noexcept {
+    CONDACC_REACHED("close", static_cast<int>(phase_));
+    phase_ = Phase::kClosed;
+  }
   // Notes whether the process of the chief is known to have ended.
   void SetGone(bool is_gone) noexcept { is_gone_ = is_gone; }
 
   // Dismisses a chief, whether or not it owns the gate. Training that has ended stays ended. May
   // throw std::bad_alloc, and then nothing has changed.
   void Dismiss(const Chief& chief) {
+    CONDACC_REACHED("dismiss", static_cast<int>(phase_), Is(chief.view()));
     if (!WasDismissed(chief.view())) Remember(&dismissed_, chief);
     if (Is(chief.view()) && !is_closed()) phase_ = Phase::kDismissed;
   }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/reached.h"
+
 namespace condacc {
 
 // A slot is free, held by a step, or complete, which means that every accumulator has its
@@ -26,6 +28,7 @@ class Slots {
   int Hold(uint64_t holder) noexcept {
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].state != State::kFree) continue;
+      CONDACC_REACHED("slot is held");
       slots_[i] = {State::kHeld, holder};
       return static_cast<int>(i);
     }
@@ -35,7 +38,9 @@ class Slots {
   // Frees a slot, unless it is complete or has been given to another holder since.
   void Free(int slot, uint64_t holder) noexcept {
     Slot& freed = slots_[static_cast<size_t>(slot)];
-    if (freed.state == State::kHeld && freed.holder == holder) freed = Slot();
+    const bool is_held = freed.state == State::kHeld && freed.holder == holder;
+    CONDACC_REACHED("slot is freed", static_cast<int>(freed.state), is_held);
+    if (is_held) freed = Slot();
   }
 
   // Frees all slots that are held.
@@ -49,6 +54,7 @@ class Slots {
   // gradients of the slot, they are in the accumulators, even if the slot has been given to another
   // holder. Returns false if the slot was already complete.
   bool Complete(int slot) noexcept {
+    CONDACC_REACHED("slot is complete", static_cast<int>(slots_[static_cast<size_t>(slot)].state));
     return std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete) !=
            State::kComplete;
   }

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "cc/core/base/reached.h"
+
 namespace condacc {
 
 WorkerStep::WorkerStep(std::shared_ptr<SyncGate> gate, std::string worker, std::string run,
@@ -36,6 +38,7 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
     const bool is_second = has_backups && HasStep(worker, run);
     const auto coming =
         is_second ? Roster::Coming::kSame : roster_.Come(worker, run, options_.num_workers);
+    CONDACC_REACHED("enter", static_cast<int>(coming), is_second);
     if (is_second) {
       error =
           "makes two steps of one session at once, so its gradients may be those of an earlier "
@@ -81,6 +84,11 @@ WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
     if (step->counted_ && is_open() && step->round_ == round_) {
       step->slot_ = slots_.Hold(step->id_);
     }
+    CONDACC_REACHED("claim", step->slot_ != Slots::kNone,
+                    step->replaced_  ? 2
+                    : step->counted_ ? 0
+                                     : 1,
+                    step->round_ == round_);
     if (step->slot_ != Slots::kNone) {
       last_progress_ = Clock::now();
     } else {
@@ -102,6 +110,7 @@ bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
   steps_.erase(step->position_);
   Uncount(step);
   const bool granted = step->slot_ != Slots::kNone;
+  CONDACC_REACHED("step ends", is_done, granted, any_added);
   if (is_done && granted) {
     if (step->round_ == round_ && slots_.Complete(step->slot_)) {
       last_progress_ = Clock::now();
@@ -113,7 +122,10 @@ bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
   } else {
     FreeSlot(step);
   }
-  if (Roster::Worker* const worker = roster_.Find(step->worker_, step->run_)) {
+  // The end of a step of an earlier session says nothing about the worker's present one.
+  Roster::Worker* const worker =
+      step->replaced_ ? nullptr : roster_.Find(step->worker_, step->run_);
+  if (worker != nullptr) {
     if (worker->absence != WorkerState::kLeft) {
       worker->absence = is_done ? WorkerState::kBetweenSteps : WorkerState::kLost;
     }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/base/reached.h"
 #include "cc/core/sync/sync_gate.h"
 
 namespace condacc {
@@ -72,6 +73,7 @@ void SyncGate::OnTimer() {
       TakeOverLocked();
     }
     if (num_expected_ > 0 && now >= expected_until_) {
+      CONDACC_REACHED("expectation ends");
       num_expected_ = 0;
       ReleaseWaits();
     }
@@ -82,6 +84,7 @@ void SyncGate::OnTimer() {
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
                          now >= round_began_ + options_.report;
     if (is_late && has_waiting_workers()) {
+      CONDACC_REACHED("log");
       logged_ = true;
       line = TryDescribe();
     }
@@ -103,6 +106,7 @@ void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
 }
 
 void SyncGate::EndAbandonedRound() noexcept {
+  CONDACC_REACHED("abandoned round");
   const GateWait::End end{StatusCode::kFailedPrecondition,
                           "all workers are lost or have left, and nobody can bring the gradients "
                           "that the round lacks: "};
@@ -115,6 +119,7 @@ void SyncGate::EndAbandonedRound() noexcept {
 
 void SyncGate::TakeOverLocked() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
+  CONDACC_REACHED("takeover");
   for (WorkerStep* const step : steps_) Uncount(step);
   roster_.LoseAllThatAreAbsent();
   num_needed_ = num_expected_ = 0;

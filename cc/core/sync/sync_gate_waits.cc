@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/base/reached.h"
 #include "cc/core/sync/sync_gate.h"
 
 namespace condacc {
@@ -97,6 +98,7 @@ GateWait::List* SyncGate::ListOf(const GateWait& wait) noexcept {
 }
 
 void SyncGate::Release(GateWait* wait, const GateWait::End& end) noexcept {
+  CONDACC_REACHED("wait ends", static_cast<int>(wait->what), static_cast<int>(end.code));
   wait->end = end;
   wait->round = round_;
   Roster::Worker* const worker =
@@ -141,6 +143,7 @@ void SyncGate::SpendCredits() noexcept {
   while (credits_ > 0 && is_open() && !round_waits_.empty()) {
     GateWait* const wait = round_waits_.front();
     Release(wait, kEvent);
+    CONDACC_REACHED("credit is spent");
     wait->round = credit_round_;
     --credits_;
   }
@@ -154,13 +157,17 @@ void SyncGate::ReleaseWaits() noexcept {
       GateWait::End end;
       if (!MustRelease(*wait, &end)) continue;
       const bool is_served = wait->what == GateWait::For::kFullRound && end.code == StatusCode::kOk;
-      if (is_served && !chief_.Is({wait->run, wait->session})) deputy_round_ = round_;
+      if (is_served && !chief_.Is({wait->run, wait->session})) {
+        CONDACC_REACHED("deputy");
+        deputy_round_ = round_;
+      }
       Release(wait, end);
     }
   }
   while (is_open() && !round_waits_.empty()) {
     const int num_waiting = static_cast<int>(round_waits_.size());
     if (slots_.num_free() <= num_coming() - num_waiting - slots_.num_held()) break;
+    CONDACC_REACHED("another gradient");
     Release(round_waits_.front(), kEvent);
   }
   if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();

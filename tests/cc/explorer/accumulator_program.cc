@@ -1,5 +1,8 @@
-// The programs "dense" and "sparse".
+// The programs "dense", "sparse" and "device".
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -10,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cc/explorer/fibers/coverage.h"
 #include "tests/cc/explorer/fibers/fibers.h"
 #include "tests/cc/explorer/gradients.h"
 #include "tests/cc/explorer/history.h"
@@ -22,7 +26,19 @@ namespace {
 
 constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
 
-// One run of threads that use an accumulator. `Gradients` is DenseGradients or SparseGradients.
+// Returns how many gradients a take has removed, according to its error. Returns -1 if there was no
+// memory for a text.
+int NumRemoved(const Status& status) {
+  const std::string& message = status.message();
+  if (status.code() != StatusCode::kInvalidArgument) return 0;
+  if (message == "Out of memory") return -1;
+  if (message.find("stay accumulated") == std::string::npos) return 0;
+  const char* const more = std::strstr(message.c_str(), "This gradient and ");
+  return more == nullptr ? 1 : 1 + std::atoi(more + std::strlen("This gradient and "));
+}
+
+// One run of threads that use an accumulator. `Gradients` is DenseGradients, SparseGradients or
+// DeviceGradients.
 template <class Gradients>
 class AccumulatorRun {
  public:
@@ -46,6 +62,8 @@ class AccumulatorRun {
   void EndThread();
   bool Start(const WorkspaceUser& work);
   void RunOperation(Operation* operation);
+  void Call(Operation* operation);
+  int64_t Read(Operation::Number number) const;
   void Apply(Operation* apply);
   void TryServe(Operation* request);
 
@@ -58,6 +76,8 @@ class AccumulatorRun {
   int num_running_;
   const bool refuses_timers_;
   const int refuse_threads_percent_;
+  const int refuse_new_percent_;  // Of the allocations of the core itself.
+  const int fault_percent_;       // Of the applies.
   const bool moves_step_;
   const bool reaches_last_step_;
   History history_;
@@ -74,10 +94,19 @@ AccumulatorRun<Gradients>::AccumulatorRun()
       num_running_(num_threads_),
       refuses_timers_(Chance(12)),
       refuse_threads_percent_(Chance(50) ? 0 : 60),
+      refuse_new_percent_(Chance(75) ? 0 : 1 + Draw(15)),
+      fault_percent_(Chance(50) ? 0 : 20),
       moves_step_(Chance(50)),
       reaches_last_step_(Chance(8)) {
   history_.moves_step = moves_step_;
-  RefuseMemory(Chance(kIsDense ? 66 : 33) ? 0 : kIsDense ? 10 : 3 + Draw(60));
+  history_.refuses_late = Gradients::kRefusesLate;
+  WorkspaceFaults faults;
+  faults.refused_percent = Chance(kIsDense ? 66 : 33) ? 0 : kIsDense ? 10 : 3 + Draw(60);
+  faults.slow_percent = Chance(66) ? 0 : 30;
+  history_.device_fails = Gradients::kRefusesLate && Chance(12);
+  faults.failed_percent = history_.device_fails ? 10 : 0;
+  history_.refuses_memory = faults.refused_percent > 0 || refuse_new_percent_ > 0;
+  SetWorkspaceFaults(faults);
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
   DrawOperations();
@@ -97,15 +126,12 @@ Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
     };
   }
   options.sum.budget = &budget_;
+  gradients_.Set(&options.sum);
   if constexpr (kIsDense) {
-    options.sum.type = gradients_.type();
-    options.sum.reduction = Reduction::kSum;
     options.sum.small_bytes = Chance(50) ? 0 : 32 << 10;
     options.sum.max_pending = static_cast<size_t>(1 + Draw(4));
     if (Chance(33)) options.sum.max_inputs = options.sum.max_pending + static_cast<size_t>(Draw(2));
   } else {
-    options.sum.type = ElementType::kInt64;
-    options.sum.reduction = Reduction::kSum;
     options.sum.fold_bytes = Chance(50) ? 0 : 1 << 20;
     options.sum.long_fold_bytes = Chance(50) ? 0 : 600;
     if (Chance(66))
@@ -140,6 +166,9 @@ Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
   } else if (draw == 18 && moves_step_) {
     operation.kind = Kind::kReset;
     operation.step = Draw(4);
+    operation.only_forward = Chance(33);
+  } else {
+    operation.number = static_cast<Operation::Number>(Draw(3));
   }
   return operation;
 }
@@ -156,6 +185,12 @@ Operation AccumulatorRun<Gradients>::DrawApply(int gradient) {
   } else if (Chance(50)) {
     apply.step = kLastStep;
   }
+  if (Chance(fault_percent_)) {
+    apply.fault = Chance(60)   ? gradients_.DrawFault()
+                  : Chance(50) ? Fault::kWeight
+                               : Fault::kContributor;
+    if (apply.fault == Fault::kContributor) apply.contributor = -1 - Draw(3);
+  }
   return apply;
 }
 
@@ -165,7 +200,7 @@ Operation AccumulatorRun<Gradients>::DrawRequest() {
   TakeRecord take;
   take.num_required = Chance(6) ? 0 : 1 + Draw(4);
   take.only_if_ready = Chance(33);
-  if (take.only_if_ready && Chance(50)) take.step = Draw(3);
+  if (Chance(50)) take.step = Draw(3);
   take.is_refused_memory = Chance(12);
   request.kind = take.only_if_ready ? Kind::kRequestIfReady : Kind::kRequest;
   request.take = static_cast<int>(history_.takes.size());
@@ -180,12 +215,16 @@ void AccumulatorRun<Gradients>::MakeTake(size_t number) {
   takes_.push_back(std::make_shared<PendingTake>(
       planned.num_required,
       [this, number](const Status& status, Value* value) {
+        const NewPermit permit;
         Point("completes a take");
         if (HoldsLock()) Fail("a take is completed under a lock");
         if (status.ok() != (value != nullptr)) Fail("a take has a value and an error, or neither");
         TakeRecord& take = history_.takes[number];
-        ++take.num_completions;
+        if (take.num_completions++ == 0) take.completed = Now();
         take.code = status.code();
+        const int num_removed = Gradients::kRefusesLate ? NumRemoved(status) : 0;
+        take.num_removed = std::max(num_removed, 0);
+        history_.loses_count |= num_removed < 0;
         if (value != nullptr) take.gradients = gradients_.SetIn(*value, &take.has_wrong_value);
         Point("has completed a take");
       },
@@ -200,10 +239,12 @@ void AccumulatorRun<Gradients>::RunThread(int number) {
   for (Operation& operation : history_.operations) {
     if (operation.fiber != number) continue;
     operation.called = Now();
+    if (IsPrinting()) Tell("calls" + ToString(operation));
     Point("calls");
     RunOperation(&operation);
     Point("returns");
     operation.returned = Now();
+    if (IsPrinting()) Tell("returns" + ToString(operation));
   }
   EndThread();
 }
@@ -220,6 +261,7 @@ bool AccumulatorRun<Gradients>::Start(const WorkspaceUser& work) {
   Point("starts a folder");
   if (Chance(refuse_threads_percent_)) return false;
   if (Chance(5)) throw std::bad_alloc();
+  const NewPermit permit;
   ++num_running_;
   Spawn("folder", [this, work] {
     {
@@ -234,12 +276,29 @@ bool AccumulatorRun<Gradients>::Start(const WorkspaceUser& work) {
 
 template <class Gradients>
 void AccumulatorRun<Gradients>::RunOperation(Operation* operation) {
+  try {
+    Call(operation);
+  } catch (const std::bad_alloc&) {
+    Reached("std::bad_alloc of a call", static_cast<int>(operation->kind));
+    operation->threw = true;
+    if (operation->kind == Kind::kApply || operation->kind == Kind::kRequest ||
+        operation->kind == Kind::kRequestIfReady) {
+      return;
+    }
+    Fail("a call needs memory:" + ToString(*operation));
+  }
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::Call(Operation* operation) {
   switch (operation->kind) {
     case Kind::kApply:
       return Apply(operation);
     case Kind::kRequest: {
+      Reached("Accumulator::Request");
       auto workspace = std::make_shared<Workspace>();
       Workspace& its_workspace = *workspace;
+      const NewRefusal refusal(refuse_new_percent_);
       accumulator_->Request(takes_[static_cast<size_t>(operation->take)], std::move(workspace),
                             its_workspace);
       history_.takes[static_cast<size_t>(operation->take)].is_requested = true;
@@ -248,34 +307,60 @@ void AccumulatorRun<Gradients>::RunOperation(Operation* operation) {
     case Kind::kRequestIfReady:
       return TryServe(operation);
     case Kind::kCancel: {
+      Reached("Accumulator::Cancel");
       Workspace workspace;
       history_.takes[static_cast<size_t>(operation->take)].is_cancelled = true;
+      const NewRefusal refusal(refuse_new_percent_);
       accumulator_->Cancel(takes_[static_cast<size_t>(operation->take)], workspace);
       return;
     }
-    case Kind::kSetStep:
+    case Kind::kSetStep: {
+      Reached("Accumulator::SetGlobalStep");
+      const NewRefusal refusal(refuse_new_percent_);
       operation->result = accumulator_->SetGlobalStep(operation->step);
       return;
-    case Kind::kReset:
-      operation->result = accumulator_->Reset(operation->step);
+    }
+    case Kind::kReset: {
+      Reached("Accumulator::Reset", operation->only_forward);
+      const NewRefusal refusal(refuse_new_percent_);
+      operation->result = accumulator_->Reset(operation->step, operation->only_forward);
       return;
-    case Kind::kCount:
-      operation->result = accumulator_->num_accumulated();
+    }
+    case Kind::kRead:
+      Reached("read", static_cast<int>(operation->number));
+      operation->result = Read(operation->number);
       return;
   }
+}
+
+template <class Gradients>
+int64_t AccumulatorRun<Gradients>::Read(Operation::Number number) const {
+  switch (number) {
+    case Operation::Number::kAccumulated:
+      return accumulator_->num_accumulated();
+    case Operation::Number::kGlobalStep:
+      return accumulator_->global_step();
+    case Operation::Number::kDropped:
+      break;
+  }
+  return accumulator_->num_dropped();
 }
 
 template <class Gradients>
 void AccumulatorRun<Gradients>::Apply(Operation* apply) {
   Workspace workspace;
   typename Gradients::CallerMemory memory;
+  Gradient gradient = memory.Make(gradients_, *apply);
+  const NewRefusal refusal(refuse_new_percent_);
   const ApplyResult result =
-      accumulator_->Apply(apply->step, memory.Make(gradients_, apply->gradient, apply->is_borrowed),
-                          workspace, apply->contributor);
-  apply->was_refused = !result.ok();
+      accumulator_->Apply(apply->step, std::move(gradient), workspace, apply->contributor);
+  apply->code = result.status().code();
+  Reached("Accumulator::Apply", static_cast<int>(apply->code),
+          result.ok() ? static_cast<int>(result.outcome()) : 0);
   if (result.ok()) {
     apply->outcome = result.outcome();
-  } else if (result.status().code() != StatusCode::kResourceExhausted) {
+  } else if (apply->code != StatusCode::kResourceExhausted &&
+             apply->code != StatusCode::kInvalidArgument) {
     Fail("an apply failed: " + result.status().message());
   }
 }
@@ -288,7 +373,9 @@ void AccumulatorRun<Gradients>::TryServe(Operation* request) {
   // The completion keeps the workspace, because it may come after this call has returned.
   take->done = [done = std::move(take->done), workspace = std::move(workspace)](
                    const Status& status, Value* value) { done(status, value); };
+  const NewRefusal refusal(refuse_new_percent_);
   request->was_ready = accumulator_->TryServe(take, its_workspace);
+  Reached("Accumulator::TryServe", request->was_ready);
   history_.takes[static_cast<size_t>(request->take)].is_requested = request->was_ready;
 }
 
@@ -302,6 +389,7 @@ bool AccumulatorRun<Gradients>::Run() {
   if (!RunFibers()) return false;
   Spawn("timers", [&timers] { timers.CallRest(); });
   if (!RunFibers()) return false;
+  SetWorkspaceFaults({});
   history_.num_accumulated = accumulator_->num_accumulated();
   history_.global_step = accumulator_->global_step();
   history_.num_dropped = accumulator_->num_dropped();
@@ -344,5 +432,7 @@ void RunProgram() {
 void RunDenseProgram() { RunProgram<DenseGradients>(); }
 
 void RunSparseProgram() { RunProgram<SparseGradients>(); }
+
+void RunDeviceProgram() { RunProgram<DeviceGradients>(); }
 
 }  // namespace condacc::explorer

@@ -19,6 +19,8 @@ namespace {
 
 // The message about the current schedule, in case the process is aborted.
 char aborted_message[256];
+char current_schedule[128];
+bool explains_aborts = false;
 
 void PrintAborted() {
   [[maybe_unused]] const ssize_t written =
@@ -27,6 +29,12 @@ void PrintAborted() {
 
 void OnSignal(int signal) {
   PrintAborted();
+  if (explains_aborts) {
+    char name[] = "explorer";
+    char option[] = "--replay";
+    char* const arguments[] = {name, option, current_schedule, nullptr};
+    execv("/proc/self/exe", arguments);
+  }
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   sigaction(signal, &standard, nullptr);
@@ -58,8 +66,11 @@ void InstallHandlers() {
 
 }  // namespace
 
-RunResult RunSchedule(const ScheduleId& id, bool prints) {
+void ExplainAborts() { explains_aborts = true; }
+
+RunResult RunSchedule(const ScheduleId& id, Prints prints) {
   InstallHandlers();
+  std::snprintf(current_schedule, sizeof current_schedule, "%s", id.ToString().c_str());
   std::snprintf(aborted_message, sizeof aborted_message, "aborted in schedule %s\n",
                 id.ToString().c_str());
   BeginRun(MakeStrategy(id), id.seed, prints);

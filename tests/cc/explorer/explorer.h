@@ -10,10 +10,14 @@
 
 namespace condacc::explorer {
 
-// Runs a schedule of a known program. If `prints` is true, prints each scheduling point. It is also
+// Runs a schedule of a known program. It is also
 // a failure if a fiber is blocked forever. If the process is aborted meanwhile, the schedule is
 // printed.
-RunResult RunSchedule(const ScheduleId& id, bool prints = false);
+RunResult RunSchedule(const ScheduleId& id, Prints prints = Prints::kNothing);
+
+// From now on, if the process is aborted, it begins again and replays the schedule, so that a
+// reader sees what happened. For programs with the arguments of main.cc.
+void ExplainAborts();
 
 struct Exploration {
   int64_t num_schedules = 0;

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/cc/explorer/fibers/coverage.h"
 #include "tests/cc/explorer/fibers/fibers.h"
 #include "tests/cc/explorer/fibers/schedule_id.h"
 #include "tests/cc/explorer/fibers/strategy.h"
@@ -27,14 +29,15 @@ ScheduleId AtRandom(const std::string& program, uint64_t seed) {
 
 // Runs fibers with these bodies.
 RunResult RunAll(const std::vector<std::function<void()>>& bodies) {
-  BeginRun(MakeStrategy(AtRandom("", 1)), 1, /*prints=*/false);
+  BeginRun(MakeStrategy(AtRandom("", 1)), 1, Prints::kNothing);
   for (size_t i = 0; i < bodies.size(); ++i) Spawn("fiber " + std::to_string(i), bodies[i]);
   RunFibers();
   return EndRun();
 }
 
 TEST(ExplorerTest, AReplayedScheduleHasTheSameTrace) {
-  for (const char* const program : {"dense", "sparse", "gate"}) {
+  for (const char* const program :
+       {"dense", "sparse", "device", "gate", "bundle", "staleness", "tower"}) {
     std::set<uint64_t> traces;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       for (const ScheduleId& id : {AtRandom(program, seed), Pct(program, seed, 200)}) {
@@ -80,6 +83,43 @@ TEST(ExplorerTest, ATextThatNamesNoScheduleIsRefused) {
                                  "gate:pct:seed=1", "gate:other:seed=1", "gate:random:seed=01"}) {
     EXPECT_FALSE(ScheduleId::Parse(text).has_value()) << text;
   }
+}
+
+TEST(FibersTest, OperatorNewRefusesMemoryToTheFiberThatAskedForIt) {
+  int num_refused = 0;
+  const auto allocate = [&num_refused] {
+    for (int i = 0; i < 100; ++i) {
+      Point("goes on");
+      try {
+        ::operator delete(::operator new(sizeof i));
+      } catch (const std::bad_alloc&) {
+        ++num_refused;
+      }
+    }
+  };
+  const RunResult result = RunAll({[&] {
+                                     const NewRefusal refusal(50);
+                                     allocate();
+                                   },
+                                   [&] {
+                                     const NewRefusal refusal(50);
+                                     const NewPermit permit;
+                                     allocate();
+                                   },
+                                   allocate});
+  EXPECT_TRUE(result.failure.empty());
+  EXPECT_GT(num_refused, 20);
+  EXPECT_LT(num_refused, 80);
+}
+
+TEST(CoverageTest, StatesAreCountedByNameAndNumbers) {
+  for (int i = 0; i < 3; ++i) Reached("a test", i % 2);
+  Reached("another test");
+  int64_t count = 0;
+  for (const State& state : ReachedStates()) {
+    if (state.what == "a test" && state.numbers[0] == 0) count += state.count;
+  }
+  EXPECT_EQ(count, 2);
 }
 
 TEST(FibersTest, AFiberThatIsBlockedForEverIsReported) {

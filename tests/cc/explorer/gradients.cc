@@ -1,6 +1,7 @@
 #include "tests/cc/explorer/gradients.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cc/core/base/float16.h"
@@ -12,6 +13,11 @@ namespace {
 // The largest number of gradients for which every sum is exact in float16.
 constexpr int kMaxFloat16Gradients = 11;
 
+double SomeWeight(int number) {
+  constexpr double kWeights[] = {1, 0.5, 2, 3};
+  return kWeights[number % 4];
+}
+
 // Moves memory of the caller to a buffer that the accumulator may keep, or lends it.
 Buffer BufferOf(void* data, size_t num_bytes, bool is_borrowed) {
   if (is_borrowed) return BorrowedBuffer(data, num_bytes);
@@ -20,38 +26,70 @@ Buffer BufferOf(void* data, size_t num_bytes, bool is_borrowed) {
   return buffer;
 }
 
+double SumOfWeights(GradientSet set) {
+  double sum = 0;
+  for (int i = 0; i < kMaxGradients; ++i) sum += (set & SetOf(i)) == 0 ? 0 : SomeWeight(i);
+  return sum;
+}
+
 }  // namespace
 
 // A gradient of 2^16 elements or more is large for DenseSum.
 DenseGradients::DenseGradients()
-    : type_(Draw(3) == 0 ? ElementType::kFloat16 : ElementType::kInt64),
-      num_elements_(Draw(4) == 0 ? 1 << 16 : ExplorerDenseWorkspace::kMaxElements) {}
+    : num_elements_(Draw(4) == 0 ? 1 << 16 : ExplorerDenseWorkspace::kMaxElements),
+      has_shape_(Chance(66)) {
+  const int type = Draw(4);
+  type_ = type == 0   ? ElementType::kFloat16
+          : type == 1 ? ElementType::kFloat64
+                      : ElementType::kInt64;
+}
+
+void DenseGradients::Set(SumOptions* options) const {
+  options->type = type_;
+  options->reduction = type_ == ElementType::kFloat64 ? Reduction::kMean : Reduction::kSum;
+  if (has_shape_) options->shape = Shape::Of({num_elements_});
+}
+
+double DenseGradients::WeightOf(int number) const {
+  return type_ == ElementType::kFloat64 ? SomeWeight(number) : 1;
+}
+
+// Any shape fits an empty accumulator that was not told the shape.
+Fault DenseGradients::DrawFault() const { return has_shape_ ? Fault::kShape : Fault::kWeight; }
 
 DenseGradients::CallerMemory::~CallerMemory() { std::fill(memory_.begin(), memory_.end(), '\x77'); }
 
-Gradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients, int number,
-                                            bool is_borrowed) {
+Gradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients,
+                                            const Operation& apply) {
   constexpr auto kCount = static_cast<size_t>(ExplorerDenseWorkspace::kMaxElements);
-  if (gradients.type_ == ElementType::kFloat16 && number >= kMaxFloat16Gradients) {
+  if (gradients.type_ == ElementType::kFloat16 && apply.gradient >= kMaxFloat16Gradients) {
     Abort("a run has too many gradients of float16");
   }
-  const auto value = static_cast<int64_t>(SetOf(number));
+  const auto value = static_cast<int64_t>(SetOf(apply.gradient));
   const Float16 narrow = Float16::FromFloat(static_cast<float>(value));
+  const double wide[] = {gradients.WeightOf(apply.gradient), static_cast<double>(value), 1};
   const size_t size = SizeOf(gradients.type_);
   memory_.resize(kCount * size);
   for (size_t i = 0; i < kCount; ++i) {
-    const void* const from = size == sizeof narrow ? static_cast<const void*>(&narrow) : &value;
+    const void* const from = gradients.type_ == ElementType::kFloat16 ? &narrow
+                             : gradients.type_ == ElementType::kFloat64
+                                 ? &wide[i]
+                                 : static_cast<const void*>(&value);
     std::memcpy(memory_.data() + i * size, from, size);
   }
   Gradient gradient;
-  gradient.shape = Shape::Of({gradients.num_elements_});
-  gradient.owned = !is_borrowed;
-  gradient.values = BufferOf(memory_.data(), memory_.size(), is_borrowed);
+  gradient.shape = Shape::Of({gradients.num_elements_ + (apply.fault == Fault::kShape ? 1 : 0)});
+  gradient.owned = !apply.is_borrowed;
+  gradient.weight = apply.fault == Fault::kWeight ? -1 : gradients.WeightOf(apply.gradient);
+  gradient.values = BufferOf(memory_.data(), memory_.size(), apply.is_borrowed);
   return gradient;
 }
 
 GradientSet DenseGradients::SetIn(const Value& value, bool* is_wrong) const {
   GradientSet sets[ExplorerDenseWorkspace::kMaxElements];
+  if (type_ == ElementType::kFloat64) {
+    return SetInMean(static_cast<const double*>(value.values.data()), is_wrong);
+  }
   for (size_t i = 0; i < std::size(sets); ++i) {
     if (type_ == ElementType::kFloat16) {
       sets[i] = static_cast<GradientSet>(
@@ -64,42 +102,110 @@ GradientSet DenseGradients::SetIn(const Value& value, bool* is_wrong) const {
   return sets[0];
 }
 
-SparseGradients::SparseGradients() : num_rows_(1 + Draw(4)) {}
+// The elements are the sum of the weights, the set, and the number of gradients, all divided by the
+// sum of the weights.
+GradientSet DenseGradients::SetInMean(const double* values, bool* is_wrong) const {
+  for (int count = 1; count <= kMaxGradients; ++count) {
+    const auto set = static_cast<GradientSet>(std::llround(values[1] / values[2] * count));
+    const double weight = SumOfWeights(set);
+    if (CountOf(set) != count || values[0] != 1) continue;
+    if (values[1] == static_cast<double>(set) / weight && values[2] == count / weight) return set;
+  }
+  *is_wrong = true;
+  return 0;
+}
+
+SparseGradients::SparseGradients()
+    : SparseGradients(Chance(50) ? Reduction::kMean : Reduction::kGlobalMean) {}
+
+SparseGradients::SparseGradients(Reduction mean)
+    : reduction_(Chance(50) ? Reduction::kSum : mean),
+      num_rows_(1 + Draw(kMaxRows)),
+      has_shape_(Chance(50)),
+      indices_are_int32_(Chance(20)) {
+  // The rows that only one gradient has show which gradients there are.
+  if (reduction_ != Reduction::kSum) num_rows_ = std::max<int64_t>(num_rows_, 2);
+}
+
+void SparseGradients::Set(SumOptions* options) const {
+  options->type = reduction_ == Reduction::kSum ? ElementType::kInt64 : ElementType::kFloat64;
+  options->reduction = reduction_;
+  options->shape =
+      Shape::Of({has_shape_ ? (kMaxRows + 1) * kRowStride : Shape::kUnknownDim, kWidth});
+}
+
+double SparseGradients::WeightOf(int number) const {
+  return reduction_ == Reduction::kSum ? 1 : SomeWeight(number);
+}
+
+Fault SparseGradients::DrawFault() const { return Chance(25) ? Fault::kShape : Fault::kIndex; }
 
 SparseGradients::CallerMemory::~CallerMemory() {
   std::fill(indices_.begin(), indices_.end(), -5);
+  std::fill(narrow_indices_.begin(), narrow_indices_.end(), -5);
   std::fill(values_.begin(), values_.end(), 0x7777777777777777);
 }
 
-Gradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients, int number,
-                                             bool is_borrowed) {
+Gradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients,
+                                             const Operation& apply) {
+  const int number = apply.gradient;
   for (int64_t row = 0; row < gradients.num_rows_; ++row) {
     indices_.push_back(row * kRowStride + (row % 2 == 0 ? 0 : number));
   }
-  values_.assign(indices_.size() * kWidth, static_cast<int64_t>(SetOf(number)));
+  if (apply.fault == Fault::kIndex) {
+    const bool is_high = gradients.has_shape_ && number % 2 == 0;
+    indices_[static_cast<size_t>(number) % indices_.size()] =
+        is_high ? (kMaxRows + 1) * kRowStride : -1 - number;
+  }
+  const int64_t width = kWidth + (apply.fault == Fault::kShape ? 1 : 0);
+  auto value = static_cast<int64_t>(SetOf(number));
+  const auto wide = static_cast<double>(value);
+  if (gradients.reduction_ != Reduction::kSum) std::memcpy(&value, &wide, sizeof value);
+  values_.assign(indices_.size() * static_cast<size_t>(width), value);
   Gradient gradient;
   gradient.indices_shape = Shape::Of({gradients.num_rows_});
-  gradient.shape = Shape::Of({gradients.num_rows_, kWidth});
-  gradient.owns_indices = gradient.owned = !is_borrowed;
-  gradient.indices = BufferOf(indices_.data(), indices_.size() * sizeof(int64_t), is_borrowed);
-  gradient.values = BufferOf(values_.data(), values_.size() * sizeof(int64_t), is_borrowed);
+  gradient.shape = Shape::Of({gradients.num_rows_, width});
+  gradient.owns_indices = gradient.owned = !apply.is_borrowed;
+  gradient.weight = apply.fault == Fault::kWeight ? std::nan("") : gradients.WeightOf(number);
+  gradient.indices_are_int32 = gradients.indices_are_int32_;
+  gradient.indices = BufferOfIndices(gradients, apply.is_borrowed);
+  gradient.values = BufferOf(values_.data(), values_.size() * sizeof(int64_t), apply.is_borrowed);
   return gradient;
+}
+
+Buffer SparseGradients::CallerMemory::BufferOfIndices(const SparseGradients& gradients,
+                                                      bool is_borrowed) {
+  if (!gradients.indices_are_int32_) {
+    return BufferOf(indices_.data(), indices_.size() * sizeof(int64_t), is_borrowed);
+  }
+  for (const int64_t index : indices_) narrow_indices_.push_back(static_cast<int32_t>(index));
+  return BufferOf(narrow_indices_.data(), indices_.size() * sizeof(int32_t), is_borrowed);
 }
 
 GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {
   const auto* const indices = static_cast<const int64_t*>(value.indices.data());
-  const auto* const values = static_cast<const GradientSet*>(value.values.data());
   const int64_t num_rows = value.shape.dim(0);
-  const GradientSet set = values[0];  // Row 0 is common to all gradients.
+  const bool is_sum = reduction_ == Reduction::kSum;
+  // Row 0 is common to all gradients, and odd rows belong to one.
+  GradientSet set =
+      is_sum && num_rows > 0 ? *static_cast<const GradientSet*>(value.values.data()) : 0;
+  for (int64_t i = 0; i < num_rows && !is_sum; ++i) {
+    if (indices[i] / kRowStride % 2 == 1) set |= SetOf(static_cast<int>(indices[i] % kRowStride));
+  }
   const int64_t num_common = (num_rows_ + 1) / 2;
   const int64_t num_own = num_rows_ / 2;
-  bool is_right = num_rows == num_common + num_own * CountOf(set) && indices[0] == 0;
+  bool is_right = set != 0 && num_rows == num_common + num_own * CountOf(set) && indices[0] == 0;
   for (int64_t i = 0; i < num_rows && is_right; ++i) {
     const int64_t row = indices[i] / kRowStride;
-    const int64_t number = indices[i] % kRowStride;
-    const GradientSet expected = row % 2 == 0 ? set : SetOf(static_cast<int>(number));
-    is_right = (i == 0 || indices[i] > indices[i - 1]) && (expected & ~set) == 0 &&
-               values[kWidth * i] == expected && values[kWidth * i + 1] == expected;
+    const GradientSet expected =
+        row % 2 == 0 ? set : SetOf(static_cast<int>(indices[i] % kRowStride));
+    const double mean = static_cast<double>(expected) /
+                        SumOfWeights(reduction_ == Reduction::kMean ? expected : set);
+    is_right = (i == 0 || indices[i] > indices[i - 1]) && (expected & ~set) == 0;
+    for (int64_t column = kWidth * i; column < kWidth * (i + 1); ++column) {
+      is_right &= is_sum ? static_cast<const GradientSet*>(value.values.data())[column] == expected
+                         : static_cast<const double*>(value.values.data())[column] == mean;
+    }
   }
   if (!is_right) *is_wrong = true;
   return set;

@@ -14,21 +14,26 @@
 
 namespace condacc::explorer {
 
-// The shape and type of the dense gradients of a run. All elements of gradient i are 2^i.
+// The data type, reduction and shape of the dense gradients of a run. All elements of gradient i
+// are 2^i. If gradients have weights, one element is the weight and another one is 1 instead, which
+// show by what the sum was divided.
 class DenseGradients {
  public:
   static constexpr SumFactory kNewSum = NewDenseSum;
+  static constexpr bool kRefusesLate = false;
   using Workspace = ExplorerDenseWorkspace;
 
   DenseGradients();
-  ElementType type() const { return type_; }
+  void Set(SumOptions* options) const;
+  double WeightOf(int number) const;
+  Fault DrawFault() const;
 
   // A gradient, and the caller's memory for it. The memory is overwritten at the end, when nothing
   // may read it any more.
   class CallerMemory {
    public:
     ~CallerMemory();
-    Gradient Make(const DenseGradients& gradients, int number, bool is_borrowed);
+    Gradient Make(const DenseGradients& gradients, const Operation& apply);
 
    private:
     std::vector<char> memory_;
@@ -37,36 +42,63 @@ class DenseGradients {
   GradientSet SetIn(const Value& value, bool* is_wrong) const;
 
  private:
+  GradientSet SetInMean(const double* values, bool* is_wrong) const;
+
   ElementType type_;
   int64_t num_elements_;
+  bool has_shape_;  // The accumulator is told the shape.
 };
 
-// The shape of the sparse gradients of a run. Each has even rows, which are common to all gradients
-// and hold 2^i, and odd ones, which only gradient i has.
+// The same for sparse gradients. Each has even rows, which are common to all gradients and hold
+// 2^i, and odd ones, which only gradient i has.
 class SparseGradients {
  public:
   static constexpr SumFactory kNewSum = NewSparseSum<HostRows>;
+  // Whether bad indices are found only when a take is prepared.
+  static constexpr bool kRefusesLate = false;
   using Workspace = ExplorerSparseWorkspace;
 
   SparseGradients();
+  void Set(SumOptions* options) const;
+  double WeightOf(int number) const;
+  Fault DrawFault() const;
 
   class CallerMemory {
    public:
     ~CallerMemory();
-    Gradient Make(const SparseGradients& gradients, int number, bool is_borrowed);
+    Gradient Make(const SparseGradients& gradients, const Operation& apply);
 
    private:
+    Buffer BufferOfIndices(const SparseGradients& gradients, bool is_borrowed);
+
     std::vector<int64_t> indices_;
+    std::vector<int32_t> narrow_indices_;
     std::vector<int64_t> values_;
   };
 
   GradientSet SetIn(const Value& value, bool* is_wrong) const;
 
- private:
+ protected:
   static constexpr int64_t kRowStride = 1000003;
+  static constexpr int64_t kMaxRows = 4;
   static constexpr int64_t kWidth = 2;
 
+  explicit SparseGradients(Reduction mean);
+
+  Reduction reduction_ = Reduction::kSum;
   int64_t num_rows_;
+  bool has_shape_;  // The accumulator is told the shape.
+  bool indices_are_int32_;
+};
+
+// Sparse gradients that a device merges, which the host plays.
+class DeviceGradients : public SparseGradients {
+ public:
+  static constexpr SumFactory kNewSum = NewSparseSum<DeviceRows>;
+  static constexpr bool kRefusesLate = true;
+  using Workspace = ExplorerDeviceWorkspace;
+
+  DeviceGradients() : SparseGradients(Reduction::kGlobalMean) {}
 };
 
 }  // namespace condacc::explorer

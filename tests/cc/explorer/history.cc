@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace condacc::explorer {
 namespace {
@@ -14,8 +15,20 @@ std::string NameOfTake(const History& history, const TakeRecord& take) {
 }
 
 bool IsAdded(const Operation& operation) {
-  return operation.kind == Kind::kApply && !operation.was_refused &&
+  return operation.kind == Kind::kApply && !operation.threw && operation.code == StatusCode::kOk &&
          operation.outcome == ApplyOutcome::kAdded;
+}
+
+void CheckApplies(const History& history) {
+  for (const Operation& apply : history.operations) {
+    if (apply.kind != Kind::kApply || apply.threw) continue;
+    const bool may_be_added =
+        apply.fault == Fault::kNone || (history.refuses_late && apply.fault == Fault::kIndex);
+    if (IsAdded(apply) && !may_be_added) Fail("a bad gradient was added:" + ToString(apply));
+    if (apply.code == StatusCode::kInvalidArgument && may_be_added) {
+      Fail("a good gradient was refused:" + ToString(apply));
+    }
+  }
 }
 
 void CheckCompletions(const History& history) {
@@ -27,7 +40,7 @@ void CheckCompletions(const History& history) {
     }
     if (take.is_waiting() && take.is_cancelled) Fail(name + " was cancelled and waits");
     if (take.is_waiting() && take.only_if_ready) Fail(name + " was ready and waits");
-    if (take.num_completions > 0 && take.code == StatusCode::kInternal) {
+    if (take.num_completions > 0 && take.code == StatusCode::kInternal && !history.device_fails) {
       Fail(name + " had an internal error");
     }
   }
@@ -49,28 +62,70 @@ void CheckContributors(const History& history, const TakeRecord& take) {
   }
 }
 
+// Returns whether the gradient of `apply` was certainly taken or removed before `time`. Gradients
+// are discarded by resets as well.
+bool IsGoneBefore(const History& history, const Operation& apply, Time time) {
+  for (const Operation& request : history.operations) {
+    const bool is_request = request.kind == Kind::kRequest || request.kind == Kind::kRequestIfReady;
+    if (!is_request) continue;
+    const TakeRecord& take = history.takes[static_cast<size_t>(request.take)];
+    if (take.completed >= time) continue;
+    if ((take.gradients & SetOf(apply.gradient)) != 0) return true;
+    // A take that removes bad gradients removes all that were there when it was requested. After
+    // refusals of memory or of the device, it may know only some of them.
+    const bool knows_all = !history.refuses_memory && !history.device_fails;
+    const bool is_bad = apply.fault != Fault::kNone && knows_all;
+    if (is_bad && take.num_removed > 0 && apply.returned < request.called) return true;
+  }
+  return false;
+}
+
+// Fails if a gradient was refused as a duplicate although its contributor had none in the round.
+void CheckDuplicates(const History& history) {
+  for (const Operation& refused : history.operations) {
+    const bool is_duplicate = refused.kind == Kind::kApply && !refused.threw &&
+                              refused.code == StatusCode::kOk &&
+                              refused.outcome == ApplyOutcome::kDuplicate;
+    if (!is_duplicate) continue;
+    const auto has_one = [&](const Operation& other) {
+      return IsAdded(other) && other.contributor == refused.contributor &&
+             other.called < refused.returned && !IsGoneBefore(history, other, refused.called);
+    };
+    if (std::none_of(history.operations.begin(), history.operations.end(), has_one)) {
+      Fail("no other gradient of the contributor was there:" + ToString(refused));
+    }
+  }
+}
+
 void CheckGradients(const History& history) {
   GradientSet added = 0;
+  GradientSet bad = 0;
   int64_t num_gone = history.num_accumulated;
   for (const Operation& operation : history.operations) {
     if (IsAdded(operation)) added |= SetOf(operation.gradient);
+    if (operation.kind == Kind::kApply && operation.fault != Fault::kNone) {
+      bad |= SetOf(operation.gradient);
+    }
     if (operation.kind == Kind::kReset) num_gone += operation.result;
   }
   GradientSet taken = 0;
   for (const TakeRecord& take : history.takes) {
+    num_gone += take.num_removed;
     if (!take.is_served()) continue;
     const std::string name = NameOfTake(history, take);
     if (take.has_wrong_value) Fail(name + " has a wrong value");
     if (CountOf(take.gradients) < take.num_required) Fail(name + " has too few gradients");
     if ((take.gradients & taken) != 0) Fail(name + " has a gradient that was taken before");
     if ((take.gradients & ~added) != 0) Fail(name + " has a gradient that was not added");
+    if ((take.gradients & bad) != 0) Fail(name + " has a bad gradient");
     taken |= take.gradients;
     CheckContributors(history, take);
   }
   num_gone += CountOf(taken);
-  if (CountOf(added) != num_gone) {
+  const bool is_exact = !history.device_fails && !history.loses_count;
+  if (is_exact ? CountOf(added) != num_gone : CountOf(added) < num_gone) {
     Fail(std::to_string(CountOf(added)) + " gradients were added, but " + std::to_string(num_gone) +
-         " were taken, discarded or left");
+         " were taken, discarded, refused or left");
   }
 }
 
@@ -114,9 +169,29 @@ void CheckOrder(const History& history) {
   }
 }
 
+std::string NameOf(StatusCode code) {
+  constexpr std::pair<StatusCode, const char*> kNames[] = {
+      {StatusCode::kInvalidArgument, "invalid argument"},
+      {StatusCode::kResourceExhausted, "no memory"},
+      {StatusCode::kCancelled, "cancelled"},
+      {StatusCode::kFailedPrecondition, "another step"},
+      {StatusCode::kOutOfRange, "no further step"},
+      {StatusCode::kInternal, "internal error"},
+  };
+  for (const auto& [known, name] : kNames) {
+    if (code == known) return name;
+  }
+  return "OK";
+}
+
+}  // namespace
+
 std::string ToString(const Operation& operation) {
+  constexpr const char* kFaults[] = {"", " of a wrong shape", " with a bad index",
+                                     " with a bad weight", " with a bad contributor"};
+  constexpr const char* kOutcomes[] = {"", "added", "stale", "duplicate", "ahead"};
   constexpr const char* kNames[] = {"apply",    "request", "request if ready", "cancel", "set to",
-                                    "reset to", "count"};
+                                    "reset to", "read"};
   std::string text = "  [" + std::to_string(operation.called) + ", " +
                      std::to_string(operation.returned) + "] fiber " +
                      std::to_string(operation.fiber) + ": " +
@@ -126,9 +201,12 @@ std::string ToString(const Operation& operation) {
       text += " gradient " + std::to_string(operation.gradient) + " of step " +
               std::to_string(operation.step);
       if (operation.contributor) text += " by " + std::to_string(*operation.contributor);
-      return text + (operation.was_refused
-                         ? ": no memory"
-                         : ": outcome " + std::to_string(static_cast<int>(operation.outcome)));
+      text += kFaults[static_cast<int>(operation.fault)];
+      if (operation.returned < 0 && !operation.threw) return text;
+      if (operation.threw) return text + ": throws";
+      return text + ": " +
+             (operation.code == StatusCode::kOk ? kOutcomes[static_cast<int>(operation.outcome)]
+                                                : NameOf(operation.code));
     case Kind::kRequestIfReady:
       return text + " take " + std::to_string(operation.take) +
              (operation.was_ready ? ": ready" : ": not ready");
@@ -139,18 +217,19 @@ std::string ToString(const Operation& operation) {
     case Kind::kReset:
       text += " " + std::to_string(operation.step);
       break;
-    case Kind::kCount:
+    case Kind::kRead:
       break;
   }
   return text + ": " + std::to_string(operation.result);
 }
 
-std::string ToString(const TakeRecord& take) {
+namespace {
+
+std::string TextOf(const TakeRecord& take) {
   std::string text = ": requires " + std::to_string(take.num_required);
   if (take.step) text += " at step " + std::to_string(*take.step);
   if (take.num_completions == 0) return text + ", has not ended";
-  if (!take.is_served())
-    return text + ", failed with " + std::to_string(static_cast<int>(take.code));
+  if (!take.is_served()) return text + ", failed: " + NameOf(take.code);
   text += ", got";
   for (int i = 0; i < kMaxGradients; ++i) {
     if (take.gradients & SetOf(i)) text += " " + std::to_string(i);
@@ -164,13 +243,15 @@ std::string History::ToString() const {
   std::string text;
   for (const Operation& operation : operations) text += explorer::ToString(operation) + "\n";
   for (const TakeRecord& take : takes) {
-    text += "  " + NameOfTake(*this, take) + explorer::ToString(take) + "\n";
+    text += "  " + NameOfTake(*this, take) + TextOf(take) + "\n";
   }
   return text + "  left: " + std::to_string(num_accumulated) + " gradients at step " +
          std::to_string(global_step) + ", " + std::to_string(num_dropped) + " dropped\n";
 }
 
 void CheckHistory(const History& history) {
+  CheckApplies(history);
+  CheckDuplicates(history);
   CheckCompletions(history);
   CheckGradients(history);
   CheckWaitingTakes(history);

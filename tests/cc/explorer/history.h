@@ -19,25 +19,33 @@ constexpr int kMaxGradients = 48;
 inline GradientSet SetOf(int gradient) { return GradientSet{1} << gradient; }
 inline int CountOf(GradientSet set) { return __builtin_popcountll(set); }
 
-struct Operation {
-  enum class Kind { kApply, kRequest, kRequestIfReady, kCancel, kSetStep, kReset, kCount };
+// What is wrong with the arguments of an apply.
+enum class Fault { kNone, kShape, kIndex, kWeight, kContributor };
 
-  Kind kind = Kind::kCount;
+struct Operation {
+  enum class Kind { kApply, kRequest, kRequestIfReady, kCancel, kSetStep, kReset, kRead };
+
+  Kind kind = Kind::kRead;
   int fiber = 0;
   // The arguments.
   int64_t step = 0;  // The local step of an apply, or the step that is set.
+  enum class Number { kAccumulated, kGlobalStep, kDropped };
+  Number number = Number::kAccumulated;  // What is read.
   int gradient = -1;
   bool is_borrowed = false;
+  Fault fault = Fault::kNone;
   std::optional<int64_t> contributor;
   int take = -1;
+  bool only_forward = false;  // The reset does nothing if the step does not increase.
   // When the call began and returned.
   Time called = -1;
   Time returned = -1;
   // The results.
-  bool was_refused = false;  // The apply failed because no memory was available.
+  bool threw = false;                 // The call threw std::bad_alloc.
+  StatusCode code = StatusCode::kOk;  // Of an apply.
   ApplyOutcome outcome = ApplyOutcome::kAdded;
   bool was_ready = false;
-  int64_t result = 0;  // The previous step, or a number of gradients.
+  int64_t result = 0;  // The previous step, or a number that was read.
 };
 
 struct TakeRecord {
@@ -48,9 +56,11 @@ struct TakeRecord {
   bool is_requested = false;
   bool is_cancelled = false;
   int num_completions = 0;
+  Time completed = kNever;  // The first time.
   StatusCode code = StatusCode::kOk;
   GradientSet gradients = 0;
   bool has_wrong_value = false;
+  int num_removed = 0;  // Number of bad gradients that the failure of the take has removed.
 
   bool is_waiting() const { return is_requested && num_completions == 0; }
   bool is_served() const { return num_completions > 0 && code == StatusCode::kOk; }
@@ -64,9 +74,16 @@ struct History {
   int64_t global_step = 0;
   int64_t num_dropped = 0;
   bool moves_step = false;  // Operations may set the step.
+  // Bad indices are found only when a take is prepared, whose gradients are then removed.
+  bool refuses_late = false;
+  bool refuses_memory = false;
+  bool device_fails = false;  // Then a round may end with an error, and its gradients are lost.
+  bool loses_count = false;   // It is not known how many gradients takes have removed.
 
   std::string ToString() const;
 };
+
+std::string ToString(const Operation& operation);
 
 // Fails if a gradient was lost or taken twice, if a take was not completed exactly once and in its
 // turn, or if takes wait although there are enough gradients.

@@ -9,6 +9,7 @@
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/status.h"
 #include "cc/core/dense/host_workspace.h"
+#include "cc/core/sparse/device_merge.h"
 
 namespace condacc::explorer {
 
@@ -19,8 +20,13 @@ Buffer BorrowedBuffer(void* data, size_t num_bytes);
 // Returns the number of buffers that exist, and sets the count to 0.
 int64_t TakeNumBuffers();
 
-// Makes the workspaces refuse this percentage of allocations.
-void RefuseMemory(int percent);
+// What workspaces do wrong.
+struct WorkspaceFaults {
+  int refused_percent = 0;  // Of the allocations.
+  int slow_percent = 0;     // Of the sums, which end only when all other fibers wait.
+  int failed_percent = 0;   // Of the sorts and merges of a device, which fails.
+};
+void SetWorkspaceFaults(const WorkspaceFaults& faults);
 
 // Detects that a workspace is used after its end, or under a lock.
 class UseChecker {
@@ -60,6 +66,26 @@ class ExplorerDenseWorkspace final : public ExplorerWorkspace {
 class ExplorerSparseWorkspace final : public ExplorerWorkspace {
  public:
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+};
+
+// The host in place of a device. Merges values of 8 bytes.
+class ExplorerDeviceWorkspace final : public DeviceWorkspace {
+ public:
+  Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+  void Add(const DenseAddArgs& args) override;
+  Status Clear(void* to, size_t num_bytes) override;
+  Status Copy(const void* from, size_t num_bytes, void* to) override;
+  Status Widen(const int32_t* from, size_t size, int64_t* to) override;
+  Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override;
+  Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override;
+  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override;
+  Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override;
+
+ private:
+  // Returns Internal at times.
+  Status Begin(const char* what) const;
+
+  UseChecker use_;
 };
 
 }  // namespace condacc::explorer

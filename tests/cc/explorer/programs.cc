@@ -13,10 +13,10 @@ struct NamedProgram {
 };
 
 constexpr NamedProgram kPrograms[] = {
-    {"dense", RunDenseProgram},
-    {"sparse", RunSparseProgram},
-    {"gate", RunGateProgram},
-    {"lost_update", RunLostUpdateProgram},
+    {"dense", RunDenseProgram},   {"sparse", RunSparseProgram},
+    {"device", RunDeviceProgram}, {"gate", RunGateProgram},
+    {"bundle", RunBundleProgram}, {"staleness", RunStalenessProgram},
+    {"tower", RunTowerProgram},   {"lost_update", RunLostUpdateProgram},
 };
 
 }  // namespace

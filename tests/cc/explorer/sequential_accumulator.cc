@@ -64,13 +64,26 @@ bool SequentialAccumulator::Do(const Operation& operation) {
     case Kind::kSetStep:
       return std::exchange(global_step_, operation.step) == operation.result;
     case Kind::kReset:
+      if (operation.only_forward && operation.step <= global_step_) return operation.result == 0;
       global_step_ = operation.step;
       contributors_.clear();
       return CountOf(std::exchange(gradients_, 0)) == operation.result;
-    case Kind::kCount:
-      return CountOf(gradients_) == operation.result;
+    case Kind::kRead:
+      return Read(operation.number) == operation.result;
   }
   return false;
+}
+
+int64_t SequentialAccumulator::Read(Operation::Number number) const {
+  switch (number) {
+    case Operation::Number::kAccumulated:
+      return CountOf(gradients_);
+    case Operation::Number::kGlobalStep:
+      return global_step_;
+    case Operation::Number::kDropped:
+      break;
+  }
+  return num_dropped_;
 }
 
 ApplyOutcome SequentialAccumulator::OutcomeOf(const Operation& apply) const {
@@ -82,9 +95,13 @@ ApplyOutcome SequentialAccumulator::OutcomeOf(const Operation& apply) const {
 }
 
 bool SequentialAccumulator::Apply(const Operation& apply) {
+  if (apply.threw) return true;
+  const bool is_invalid = apply.code == StatusCode::kInvalidArgument;
+  if (apply.fault == Fault::kWeight || apply.fault == Fault::kContributor) return is_invalid;
   const ApplyOutcome outcome = OutcomeOf(apply);
-  // Memory is requested only if the gradient may be added.
-  if (apply.was_refused) return outcome == ApplyOutcome::kAdded;
+  // Shapes are compared, and memory is requested, only if the gradient may be added.
+  if (outcome == ApplyOutcome::kAdded && is_invalid != (apply.fault == Fault::kShape)) return false;
+  if (apply.code != StatusCode::kOk) return outcome == ApplyOutcome::kAdded;
   if (outcome == ApplyOutcome::kStale) ++num_dropped_;
   if (outcome == ApplyOutcome::kAdded) {
     gradients_ |= SetOf(apply.gradient);
@@ -100,6 +117,7 @@ bool SequentialAccumulator::IsReady(const TakeRecord& take) const {
 }
 
 bool SequentialAccumulator::Request(const Operation& request) {
+  if (request.threw) return true;
   const TakeRecord& wanted = take(request.take);
   End& its_end = end(request.take);
   const bool must_wait = wanted.num_required >= 1 && !its_end.is_cancelled && !IsReady(wanted);

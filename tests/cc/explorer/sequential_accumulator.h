@@ -34,6 +34,7 @@ class SequentialAccumulator {
   bool Apply(const Operation& apply);
   bool Request(const Operation& request);
   bool Cancel(const Operation& cancel);
+  int64_t Read(Operation::Number number) const;
   ApplyOutcome OutcomeOf(const Operation& apply) const;
   bool IsReady(const TakeRecord& take) const;
   void Serve();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/dense/dense_sum.h"
 #include "cc/core/sync/sync_gate.h"
@@ -25,7 +26,9 @@ namespace condacc::explorer {
 // one gradient for each slot of its round.
 class Training {
  public:
-  Training();
+  // If `pushes_bundles`, a worker pushes the gradients of a step at the same time, as the server
+  // does that has unpacked its bundle. Otherwise, one after the other.
+  explicit Training(bool pushes_bundles);
   // Runs workers and chiefs to their ends. Returns false if fibers are left that still refer to
   // this object.
   bool Run();
@@ -36,10 +39,21 @@ class Training {
     int number;
     Actor actor;
     int64_t round = 0;
+    bool renews = false;  // It is a new session of a run that has come before.
+  };
+  // A call with which a run of a worker comes to the gate, or a new session of it.
+  struct Coming {
+    std::string run;
+    bool ends_sessions;  // It ends the steps and waits of earlier sessions of the same run.
+    Time began;
+    Time returned = kNever;
+    // Whether the gate has certainly accepted it. It refuses that of a run that was replaced.
+    bool is_sure = false;
   };
   // A process that acts for a chief.
   struct Chief {
     Actor actor;
+    std::string worker = "";        // Name of the worker of the same process, if Prepare() is told.
     bool volunteers = false;        // It is a queue runner in a process that may not be the chief.
     bool is_deputy = false;         // It takes `round` in place of the chief.
     int64_t round = 0;              // The round that its last Prepare() has output.
@@ -53,6 +67,8 @@ class Training {
     StatusCode code;
     int64_t round;
   };
+  static constexpr int64_t kGradientBytes = 3 * sizeof(int64_t);
+
   enum class StepEnd { kGoesOn, kFailed, kReplaced, kTrainingEnded };
 
   // Waits at the gate. If `is_fragile`, the wait is cancelled at times.
@@ -63,11 +79,40 @@ class Training {
   void NoteEnd();  // Called when a worker or a chief has ended.
 
   // The workers (training_workers.cc).
-  void SpawnWorker(int number, const std::string& run);
+  void SpawnWorker(int number, const std::string& run, bool renews = false);
   void Work(Worker worker);
+  void RenewSession(const Worker& worker);
   bool AwaitOpening(Worker* worker);
   StepEnd Step(Worker* worker);
-  void Push(const WorkerStep::Claim& claim, int64_t version, size_t accumulator, bool* any_added);
+  // Ends a step: waits for the next round.
+  StepEnd AwaitNextRound(Worker* worker, Time entered);
+  // Returns `end`, or what happens meanwhile to a worker that goes on.
+  StepEnd PushAll(const Worker& worker, const WorkerStep::Claim& claim, int64_t version,
+                  StepEnd end, bool* any_added);
+  void PushBundle(const WorkerStep::Claim& claim, int64_t version, bool* any_added);
+  void Push(const WorkerStep::Claim& claim, int64_t version, size_t accumulator, Buffer values,
+            bool* any_added);
+  static void WriteGradient(const WorkerStep::Claim& claim, void* to);
+  // Makes all calls of a worker, although another run has replaced this one.
+  void CallLate(const Worker& worker);
+  // Returns whether a new process may go on as this worker. It cannot while the process is also
+  // that of a chief.
+  bool MayBeNewProcess(const Worker& worker) const { return worker.number > 0 || !chief_trains_; }
+  // Lets a new run, or a new session of the run, begin while this one goes on.
+  void SpawnSuccessor(const Worker& worker);
+  // Loses workers that are there, and takes over their slots.
+  void Disturb();
+
+  // Records the beginning and the end of a call with which a run comes.
+  size_t BeginComing(const Actor& worker, bool ends_sessions);
+  void EndComing(const Actor& worker, size_t coming, bool is_sure);
+  // Returns whether another run, or a session that ends earlier ones, has certainly come to the
+  // gate after `since`, or may have.
+  bool HasSuccessor(const Actor& worker, Time since, bool of_same_run = true) const;
+  bool MayHaveSuccessor(const Actor& worker, Time since) const;
+  // Returns whether the gate still knows all runs that have come, so that it refuses what they do
+  // once others have replaced them.
+  bool KnowsAllRuns() const { return total_ >= num_workers_ && num_closes_ == 0; }
   // Draws what happens to a worker in the middle of a step, if anything.
   StepEnd DrawFault(const Worker& worker);
   void AwaitEnd();  // Returns when training is over.
@@ -87,10 +132,14 @@ class Training {
   SyncGate::Prepared CallPrepare(Chief* chief);
   SyncGate::Options DrawOptions() const;
   void ResetAccumulators(Chief* chief);
+  // Waits for a report about the current round, for a while.
+  void Observe(const Chief& chief);
   // Leads until the chief fails or is replaced, or training has ended.
   void LeadRounds(Chief* chief);
   bool ApplyRound(Chief* chief, int64_t round);
   bool TakeGradients(Chief* chief, size_t accumulator, int64_t round);
+  // The chief fails. At times, its program then ends training.
+  void Fault(Chief* chief);
   void EndTraining(Chief* chief);
   // Makes all calls of a chief, although it has been replaced.
   void CallLate(Chief* chief);
@@ -117,6 +166,13 @@ class Training {
   const bool has_volunteer_;
   const bool prepares_twice_;  // A chief prepares the gate twice in one session.
   const bool waits_for_lost_;  // The chief waits for workers that are lost.
+  const bool renews_sessions_;
+  const bool announces_workers_;  // Workers and chiefs tell the gate who will come.
+  const bool observes_;
+  const bool notices_ends_;  // The gate is told of the end of a process.
+  const bool is_disturbed_;
+  const bool chief_trains_;  // The process of the first chief is that of the first worker.
+  const bool pushes_bundles_;
 
   HoldBudget budget_{size_t{1} << 30};
   std::vector<std::unique_ptr<Accumulator>> accumulators_;
@@ -141,6 +197,8 @@ class Training {
   // A chief that had been replaced has updated the parameters, with a round that was its own.
   bool has_late_update_ = false;
   bool first_chief_froze_ = false;
+  Time opened_ = kNever;  // When the gate was opened for the first time.
+  std::map<std::string, std::vector<Coming>> comings_;  // Of each worker.
 };
 
 }  // namespace condacc::explorer

@@ -13,7 +13,10 @@ namespace condacc::explorer {
 void Training::Lead(Chief chief) {
   constexpr int kMaxPrepares = 12;
   while (!is_over_ && num_prepares_ < kMaxPrepares) {
-    if (PrepareAndOpen(&chief)) LeadRounds(&chief);
+    if (PrepareAndOpen(&chief)) {
+      if (observes_) Observe(chief);
+      LeadRounds(&chief);
+    }
     if (!IsReplaced(chief)) {
       if (is_over_ || num_workers_left_ == 0) break;
       Sleep(Draw(30));  // It has failed, and is started again.
@@ -30,6 +33,10 @@ void Training::Lead(Chief chief) {
 void Training::Volunteer(Chief chief) {
   Sleep(Draw(100));
   PrepareAndOpen(&chief);
+  if (Chance(33)) {
+    ++chief.actor.session;
+    PrepareAndOpen(&chief);
+  }
   // If another chief has the gate, this one is given rounds only until that waits for one.
   while (!is_over_ && num_rounds_done_ < num_rounds_) {
     const WaitEnd wait = Await(GateWait::For::kFullRound, chief.actor, 0, /*is_fragile=*/false);
@@ -68,9 +75,12 @@ SyncGate::Prepared Training::CallPrepare(Chief* chief) {
   ++num_prepares_;
   chief->num_earlier_prepares = num_prepares_ended_;
   SyncGate::Prepared prepared;
-  if (!Prepare(*gate_, chief->actor, highest, chief->volunteers, &prepared)) {
+  const Actor worker{chief->worker, chief->actor.run};
+  const size_t coming = BeginComing(worker, /*ends_sessions=*/true);
+  if (!Prepare(*gate_, chief->actor, highest, chief->volunteers, &prepared, chief->worker)) {
     Fail("a chief could not prepare");
   }
+  EndComing(worker, coming, /*is_sure=*/false);
   ++num_prepares_ended_;
   if (prepared.begins) prepared_round_ = std::max(prepared_round_, prepared.round);
   // If a session prepares the gate twice, either of the two calls may get here first.
@@ -83,7 +93,8 @@ SyncGate::Options Training::DrawOptions() const {
   options.num_slots = num_slots_;
   options.num_workers = total_;
   options.takeover = std::chrono::nanoseconds(takes_over_ ? 1 + Draw(300) : 0);
-  options.report = std::chrono::nanoseconds(1 + Draw(100));
+  const bool never_reports = waits_for_lost_ && Chance(20);
+  options.report = std::chrono::nanoseconds(never_reports ? 0 : 1 + Draw(100));
   options.wait_for_lost = waits_for_lost_;
   return options;
 }
@@ -121,12 +132,18 @@ bool Training::PrepareAndOpen(Chief* chief) {
   const SyncGate::Prepared prepared = CallPrepare(chief);
   chief->round = prepared.round;
   ResetAccumulators(chief);
+  if (has_faults_ && !chief->volunteers && Draw(40) == 0) {
+    Fault(chief);  // While it prepares.
+    return false;
+  }
   BeginCall(chief, "open");
   const bool is_accepted =
       Open(*gate_, chief->actor, chief->round, DrawOptions(), chief->volunteers);
   // The call of a volunteer that was replaced does nothing and succeeds.
   if (chief->volunteers) return prepared.is_chief && !IsReplaced(*chief);
   if (!EndCall(*chief, is_accepted)) return false;
+  opened_ = std::min(opened_, Now());
+  if (announces_workers_) Expect(*gate_, chief->actor, 1 + Draw(num_workers_ + 1), Draw(300));
   if (!gives_credits_) return true;
   BeginCall(chief, "add credits");
   // With fewer credits, the gate would wait for more workers than there are.
@@ -146,13 +163,30 @@ void Training::ResetAccumulators(Chief* chief) {
   }
 }
 
+void Training::Observe(const Chief& chief) {
+  auto has_ended = std::make_shared<bool>(false);
+  const int64_t after = Chance(50) ? 0 : chief.round;
+  const GateWait::Ptr wait =
+      NewWait(GateWait::For::kReport, chief.actor, after, [has_ended](const GateWait& ended) {
+        if (HoldsLock()) Fail("a report is given under a lock");
+        if (std::exchange(*has_ended, true)) Fail("a report is given twice");
+        if (ended.end.code == StatusCode::kOk && ended.report.empty()) Fail("a report has no text");
+        Wake(has_ended.get());
+      });
+  wait->patience = std::chrono::nanoseconds(Draw(300));
+  Spawn("observer", [gate = gate_, wait, has_ended] {
+    BeginWait(*gate, wait);
+    while (!*has_ended) BlockOn(has_ended.get(), "observes");
+  });
+  Spawn("end of observer", [gate = gate_, wait, delay = Draw(3000)] {
+    Sleep(delay);
+    CancelWait(*gate, wait);
+  });
+}
+
 void Training::LeadRounds(Chief* chief) {
   while (num_workers_left_ > 0) {
-    if (has_faults_ && Draw(40) == 0) {
-      AwaitSecondPreparations();
-      BeginCall(chief, "dismiss");
-      return Dismiss(*gate_, chief->actor);
-    }
+    if (has_faults_ && Draw(40) == 0) return Fault(chief);
     BeginCall(chief, "await a full round");
     const WaitEnd wait = Await(GateWait::For::kFullRound, chief->actor, 0, /*is_fragile=*/false);
     if (is_over_) return;
@@ -164,6 +198,16 @@ void Training::LeadRounds(Chief* chief) {
   }
 }
 
+void Training::Fault(Chief* chief) {
+  AwaitSecondPreparations();
+  BeginCall(chief, "dismiss");
+  if (Chance(90)) {
+    Dismiss(*gate_, chief->actor);
+    if (Chance(10)) Dismiss(*gate_, chief->actor);
+  }
+  if (Chance(10)) EndTraining(chief);
+}
+
 void Training::EndTraining(Chief* chief) {
   AwaitSecondPreparations();
   BeginCall(chief, "close");
@@ -171,6 +215,7 @@ void Training::EndTraining(Chief* chief) {
   if (EndCall(*chief, Close(*gate_, chief->actor))) {
     End();
     last_prepared_round_ = chief->round;
+    if (Chance(25)) Dismiss(*gate_, chief->actor);  // Its session ends.
   }
 }
 
@@ -222,6 +267,7 @@ void Training::CallLate(Chief* chief) {
   EndCall(*chief, Open(*gate_, chief->actor, chief->round, SyncGate::Options(), false));
   BeginCall(chief, "add credits");
   EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
+  Expect(*gate_, chief->actor, 1 + Draw(6), Draw(300));
   for (const int64_t round : {chief->round, gate_->state().round}) {
     BeginCall(chief, "advance");
     EndCall(*chief, Advance(*gate_, chief->actor, round));

@@ -87,6 +87,22 @@ TEST(ChiefState, AVolunteerTakesTheGateOnlyIfNobodyElseHasIt) {
   EXPECT_FALSE(state.MayVolunteer({"c", 0})) << "a late call of an earlier session";
 }
 
+TEST(ChiefState, AVolunteerMayPrepareAgainInItsNextSessionAndAfterItsTraining) {
+  for (const bool closes : {false, true}) {
+    ChiefState state;
+    state.Prepare({"v", 1}, true);
+    if (closes) state.Close();
+    ASSERT_TRUE(state.MayVolunteer({"v", 2}));
+    state.Prepare({"v", 2}, true);
+    EXPECT_TRUE(state.IsPreparing({"v", 2}));
+    EXPECT_TRUE(state.WasReplaced({"v", 1}));
+    if (closes) state.Close();
+    ASSERT_TRUE(state.MayVolunteer({"w"}));
+    state.Prepare({"w"}, true);
+    EXPECT_TRUE(state.IsPreparing({"w"}));
+  }
+}
+
 TEST(ChiefState, AVolunteerThatBecomesTheChiefBeginsAnew) {
   ChiefState state;
   state.Prepare({"c"}, true);

@@ -280,6 +280,20 @@ TEST_F(SyncGateTest, CreditsCarryTheRoundInWhichTheyWereMade) {
   EXPECT_FALSE(w(0).Claim());
 }
 
+TEST_F(SyncGateTest, ACreditThatIsSpentLaterCarriesTheRoundInWhichItWasMade) {
+  OpenFor(2, 2);
+  ASSERT_TRUE(gate_->AddCredits({"c"}, 1).ok());
+  for (const int i : {0, 1}) {
+    ASSERT_TRUE(w(i).Claim());
+    w(i).step->Done(true);
+  }
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
+  w(0).wait = BeginWait(gate_, For::kNextRound, "w0", 1);
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
+  EXPECT_FALSE(w(0).Claim());
+}
+
 TEST_F(SyncGateTest, BeforeTheOpeningEverybodyWaits) {
   Worker early(gate_, "early");
   EXPECT_FALSE(early.Claim());
@@ -287,6 +301,8 @@ TEST_F(SyncGateTest, BeforeTheOpeningEverybodyWaits) {
   const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
   EXPECT_TRUE(early.is_waiting());
   EXPECT_FALSE(opening->has_ended());
+  ASSERT_TRUE(gate_->AddCredits({"c"}, 1).ok());
+  EXPECT_TRUE(early.is_waiting()) << "credits are for a gate that is open";
   OpenFor(2, 2);
   EXPECT_TRUE(opening->has_ended());
   EXPECT_EQ(opening->round(), 1);
@@ -334,6 +350,20 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
   EXPECT_FALSE(again->has_ended());
   again->Cancel();
   EXPECT_EQ(again->code(), StatusCode::kCancelled);
+}
+
+TEST_F(SyncGateTest, AReportTellsWhyTheGateIsNotOpen) {
+  const auto tells = [&](const char* why) {
+    return gate_->Describe().find(why) != std::string::npos;
+  };
+  EXPECT_TRUE(tells("no chief has run chief_init_op")) << gate_->Describe();
+  SyncGate::Prepared prepared;
+  ASSERT_TRUE(gate_->Prepare({"c"}, 0, /*volunteers=*/false, &prepared).ok());
+  EXPECT_TRUE(tells("a chief has begun chief_init_op")) << gate_->Describe();
+  gate_->Dismiss({"c"});
+  EXPECT_TRUE(tells("the chief has ended with an error")) << gate_->Describe();
+  ASSERT_TRUE(gate_->Close({"c"}).ok());
+  EXPECT_TRUE(tells("training has ended")) << gate_->Describe();
 }
 
 TEST_F(SyncGateTest, AReportTellsThatNoChiefTakesTheRound) {

@@ -139,6 +139,16 @@ TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneLosesItsSlot) {
   EXPECT_EQ(gate_->Describe().find("lost: w2"), std::string::npos);
 }
 
+TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneTakesNoSlotFromOthers) {
+  OpenFor(2, 3);
+  ASSERT_TRUE(w(0).Claim());
+  ASSERT_TRUE(w(1).Claim());
+  gate_->Lose("w1");
+  ASSERT_TRUE(w(2).Claim());
+  EXPECT_EQ(w(2).claim.slot, w(1).claim.slot);
+  EXPECT_NE(w(2).claim.slot, w(0).claim.slot);
+}
+
 TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded) {
   OpenFor(2, 2);
   Step(0);
@@ -188,6 +198,22 @@ TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
   EXPECT_EQ(gate_->state().num_takeovers, 1);
 }
 
+TEST_F(SyncGateTest, ACompletedSlotPutsOffATakeover) {
+  using std::chrono::milliseconds;
+  OpenFor(3, 3, milliseconds(300));
+  ASSERT_TRUE(w(0).Claim());
+  ASSERT_TRUE(w(1).Claim());
+  Step(2);
+  AwaitTimer(milliseconds(200));
+  const auto progressed = SyncGate::Clock::now();
+  w(0).Finish();
+  AwaitTimer(milliseconds(200));  // 400 ms after the last slot was claimed.
+  const int64_t num_takeovers = gate_->state().num_takeovers;
+  if (SyncGate::Clock::now() - progressed < milliseconds(300)) EXPECT_EQ(num_takeovers, 0);
+  ASSERT_TRUE(w(2).wait->Await());
+  EXPECT_EQ(gate_->state().num_takeovers, 1);
+}
+
 TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   OpenFor(2, 2);
   Step(0);
@@ -207,6 +233,34 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   Worker third(gate_, "w1");
   third.round = 2;
   EXPECT_TRUE(third.Claim());
+}
+
+TEST_F(SyncGateTest, ALateStepOfAnEarlierSessionSaysNothingAboutTheNewOne) {
+  OpenFor(3, 2);
+  ASSERT_TRUE(w(1).Claim());
+  gate_->Renew("w1", RunOf("w1"));
+  Worker session(gate_, "w1");
+  ASSERT_TRUE(session.Claim());
+  session.Fail();
+  ASSERT_NE(gate_->Describe().find("lost: w1"), std::string::npos);
+  EXPECT_TRUE(w(1).step->Done(false));
+  EXPECT_NE(gate_->Describe().find("lost: w1"), std::string::npos);  // It is still lost.
+
+  w(1).round = session.round;
+  ASSERT_TRUE(w(1).Claim());
+  gate_->Renew("w1", RunOf("w1"));
+  w(1).Fail();
+  EXPECT_NE(gate_->Describe().find("between steps: w0, w1"), std::string::npos);
+}
+
+TEST_F(SyncGateTest, AChiefWhoseRunWasReplacedAsAWorkerEndsNoWaitOfItsSuccessor) {
+  gate_->Come("w0", "old");
+  gate_->Come("w0", "new");
+  const RecordedWaitPtr wait = BeginWait(gate_, For::kOpening, "w0", 0, {}, "new");
+  SyncGate::Prepared prepared;
+  ASSERT_TRUE(gate_->Prepare({"old"}, 0, /*volunteers=*/false, &prepared, "w0").ok());
+  EXPECT_TRUE(prepared.begins);
+  EXPECT_FALSE(wait->has_ended());
 }
 
 // Both chiefs are the worker w0 as well. The name of a chief is the run of its worker.

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
-from tests.support.accumulator_support import Background, unique_name
+from tests.support.accumulator_support import Background
 from tests.support.drop_stale_atomic_support import (
     Descent,
     Record,
@@ -16,42 +16,9 @@ from tests.support.drop_stale_atomic_support import (
     dropping,
     last_decision,
 )
-from tests.support.many_threads import in_threads, many_threaded_session
+from tests.support.many_threads import many_threaded_session
 
 v1 = tf.compat.v1
-overlapping = pytest.mark.parametrize("overlap", [True, False], ids=["overlapping", "as_it_comes"])
-
-
-class ChecksThenApplies(v1.train.Optimizer):
-    """The rule without a gate: reads the step, and then applies the update if it is not late."""
-
-    def __init__(self, opt, limit):
-        super().__init__(False, "ChecksThenApplies")
-        self._opt, self._limit = opt, limit
-
-    def compute_gradients(self, loss, *args, **kwargs):
-        self._local_step = tf.add(v1.train.get_global_step(), 0, name="local_step")
-        with tf.control_dependencies([self._local_step]):
-            return self._opt.compute_gradients(tf.identity(loss), *args, **kwargs)
-
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        with tf.control_dependencies([gradient for gradient, _ in grads_and_vars]):
-            staleness = tf.add(global_step, 0) - self._local_step
-            accepted, _ = tf.identity_n([staleness <= self._limit, staleness])
-
-        def accept():
-            with tf.control_dependencies([self._opt.apply_gradients(grads_and_vars, global_step)]):
-                return tf.constant(0.0)
-
-        return tf.cond(accepted, accept, lambda: tf.constant(1.0))
-
-    def variables(self):
-        return [tf.constant(0.0)]
-
-    def num_accepted(self):
-        return tf.constant(0)
-
-    num_dropped = num_accepted
 
 
 def in_one_run(workers: Workers, session: v1.Session, rounds: int) -> Record:
@@ -61,32 +28,10 @@ def in_one_run(workers: Workers, session: v1.Session, rounds: int) -> Record:
     return record
 
 
-def in_threads_of(runs: list, rounds: int) -> Record:
-    """Runs each call in a thread of its own; each call returns the result of one try."""
-
-    def work(run):
-        return [run() for _ in range(rounds)]
-
-    record = Record()
-    for results in in_threads(*(lambda run=run: work(run) for run in runs)):
-        record.add(*results)
-    return record
-
-
 def started(workers: Workers) -> v1.Session:
     session = many_threaded_session(workers.graph)
     session.run(workers.init)
     return session
-
-
-def test_rule_without_a_gate_accepts_several_computed_from_one_step(switches):
-    """Without a gate the rule is broken, so the tests below would notice a missing gate."""
-    workers = Workers(lambda opt: ChecksThenApplies(opt, 0), count=4, overlap=True, max_rounds=20)
-    with started(workers) as session:
-        record = in_one_run(workers, session, 20)
-        assert record.accepted == sorted([0, 4, 8, 12] * 4 + list(range(16, 80, 4)) * 4)
-        with pytest.raises(AssertionError):
-            check(workers, session.run, record, limit=0)
 
 
 @pytest.mark.parametrize(
@@ -100,40 +45,6 @@ def test_one_more_than_the_limit_is_accepted_of_a_round(switches, limit, overlap
         record = in_one_run(workers, session, rounds)
         each = min(limit + 1, 5)
         assert record.accepted == sorted(list(range(0, rounds * each, each)) * each)
-        check(workers, session.run, record, limit)
-
-
-@overlapping
-def test_threads_of_one_session_never_have_two_accepted_of_one_step(switches, overlap, rounds):
-    workers = Workers(dropping(0), count=4, overlap=overlap)
-    with started(workers) as session:
-        record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries], rounds)
-        assert len(record.accepted) == rounds, "one of each round"
-        check(workers, session.run, record, limit=0)
-
-
-@overlapping
-def test_sessions_of_a_server_never_have_two_accepted_of_one_step(switches, overlap, rounds):
-    """Each session has a graph of its own, in which the variables have the same names."""
-    target = v1.train.Server.create_local_server().target
-    name = unique_name("sessions")
-    graphs = [Workers(dropping(0), 3, overlap, name=name, only=[i]) for i in range(3)]
-    sessions = [v1.Session(target, graph=workers.graph) for workers in graphs]
-    sessions[0].run(graphs[0].init)
-    pairs = zip(sessions, graphs, strict=True)
-    record = in_threads_of([lambda s=s, w=w: s.run(w.tries[0]) for s, w in pairs], rounds)
-    assert len(record.accepted) == rounds
-    check(graphs[1], sessions[1].run, record, limit=0)
-    for session in sessions:
-        session.close()
-
-
-@pytest.mark.parametrize("limit", [0, 1, 3])
-def test_workers_that_do_not_wait_for_each_other_take_steps_of_their_own(switches, limit, rounds):
-    workers = Workers(dropping(limit), count=4, together=False)
-    with started(workers) as session:
-        record = in_threads_of([lambda t=t: session.run(t) for t in workers.tries], rounds)
-        assert record.accepted
         check(workers, session.run, record, limit)
 
 

@@ -49,23 +49,6 @@ def test_reservation_may_outlive_the_gate(ours):
     gc.collect()
 
 
-def test_reservations_may_be_given_up_in_many_threads(ours):
-    gate = Gate()
-    far = tf.constant(10**6, tf.int64)
-
-    def work() -> None:
-        for number in range(500):
-            reservation = gate.decide(limit=far).reservation
-            if number % 2:
-                ops.condacc_staleness_gate_end(reservation, number % 3 == 0)
-
-    for thread in [Background(work) for _ in range(6)]:
-        thread.result()
-    gate.step.assign(-1000)
-    probe = gate.decide(local_step=tf.constant(0, tf.int64), limit=tf.constant(MIN, tf.int64))
-    assert int(probe.staleness) == -1000, "nothing is reserved"
-
-
 def test_integers_at_the_ends_of_their_range_are_compared_right(ours):
     numbers = (MIN, MIN + 1, -1, 0, 1, MAX - 1, MAX)
     for step in numbers:

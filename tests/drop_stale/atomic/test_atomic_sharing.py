@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
-
 import pytest
 import tensorflow as tf
 
@@ -12,14 +9,12 @@ import tf_condacc
 from tests.support.accumulator_support import Background
 from tests.support.drop_stale_atomic_support import (
     Descent,
-    Record,
-    Workers,
     check_at_rest,
     dropping,
     last_decision,
     reach,
 )
-from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
+from tests.support.many_threads import FAR_AHEAD, many_threaded_session
 
 v1 = tf.compat.v1
 
@@ -81,65 +76,6 @@ def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(switches
         for _ in range(3):
             assert held.is_accepted(session)
         check_at_rest(held, session.run)
-
-
-def test_plain_optimizer_on_the_same_step_disturbs_only_for_a_moment(switches, rounds):
-    """The plain optimizer reserves no steps; still, no two updates of one step are accepted."""
-    workers = Workers(dropping(0), count=3, together=False)
-    with workers.graph.as_default():
-        other = v1.get_variable("other", initializer=tf.constant(0.0))
-        plain = Descent().minimize(other * 1.0, workers.step)
-        init_other = other.initializer
-    record, done = Record(), threading.Event()
-
-    def train_plainly():
-        count = 0
-        while not done.is_set():
-            session.run(plain)
-            count += 1
-        return count
-
-    def work(one):
-        return [session.run(one) for _ in range(rounds)]
-
-    with many_threaded_session(workers.graph) as session:
-        session.run([workers.init, init_other])
-        disturber = Background(train_plainly)
-        for results in in_threads(*(lambda t=t: work(t) for t in workers.tries)):
-            record.add(*results)
-        done.set()
-        steps = disturber.result()
-        assert len(set(record.accepted)) == len(record.accepted)
-        assert session.run(workers.step) == steps + len(record.accepted)
-        assert session.run(workers.num_accepted) == len(record.accepted)
-        assert session.run(workers.num_dropped) == record.num_dropped
-        assert session.run(workers.tries[0]).accepted
-        check_at_rest(workers, session.run)
-
-
-def test_gate_recovers_from_a_step_that_is_written_at_random(switches, seed, rounds):
-    workers = Workers(dropping(0), count=3, together=False)
-    rng, done = random.Random(seed), threading.Event()
-
-    def disturb():
-        while not done.is_set():
-            session.run(workers.jump, {workers.jump_to: rng.randrange(-50, 50)})
-
-    def work(one):
-        return [session.run(one) for _ in range(rounds)]
-
-    with many_threaded_session(workers.graph) as session:
-        session.run(workers.init)
-        disturber, record = Background(disturb), Record()
-        for results in in_threads(*(lambda t=t: work(t) for t in workers.tries)):
-            record.add(*results)
-        done.set()
-        disturber.result()
-        assert session.run(workers.num_accepted) == len(record.accepted)
-        assert session.run(workers.num_dropped) == record.num_dropped
-        for _ in range(3):
-            assert session.run(workers.tries[0]).accepted
-        check_at_rest(workers, session.run)
 
 
 def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(switches):

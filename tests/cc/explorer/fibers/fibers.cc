@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "tests/cc/explorer/fibers/random.h"
@@ -11,7 +13,8 @@
 namespace condacc::explorer {
 namespace {
 
-constexpr int64_t kMaxPoints = 500000;
+constexpr int64_t kMaxPoints = 100000;
+constexpr int kMaxEvents = 5000;  // More are not printed: nobody would read them.
 
 struct Fiber {
   Stack stack;
@@ -22,15 +25,18 @@ struct Fiber {
   bool has_ended = false;
   int num_locks = 0;
   int64_t num_points = 0;
+  int refused_percent = 0;  // Of the allocations, unless there are permits.
+  int num_permits = 0;
 };
 
 struct Run {
   std::unique_ptr<Strategy> strategy;
   Random random{0};
-  bool prints = false;
+  Prints prints = Prints::kNothing;
   std::vector<Fiber*> fibers;
   std::vector<int> runnable;
   Time now = 0;
+  int num_events = 0;  // That were printed.
   RunResult result;
 };
 
@@ -43,13 +49,29 @@ std::vector<Fiber*>& abandoned = *new std::vector<Fiber*>;
 Fiber* current = nullptr;  // Null while no fiber runs.
 int current_number = Strategy::kNone;
 
+void Print(const char* what) {
+  if (run.prints == Prints::kEvents && ++run.num_events > kMaxEvents) return;
+  std::printf("%6lld  %-10s %s\n", static_cast<long long>(run.now),
+              current == nullptr ? "" : current->name.c_str(), what);
+}
+
+// Returns whether a point tells a reader what happens. Others are too many.
+bool IsEvent(const char* what) {
+  for (const char* const detail : {"locks", "unlocks", "waits for a lock", "notifies", "calls",
+                                   "returns", "allocates", "runs a chunk"}) {
+    if (std::strcmp(what, detail) == 0) return false;
+  }
+  return true;
+}
+
 void Record(const char* what) {
   constexpr uint64_t kPrime = 0x100000001b3;
   uint64_t& trace = run.result.trace;
   trace = (trace ^ static_cast<uint64_t>(current_number)) * kPrime;
   for (const char* c = what; *c != '\0'; ++c) trace = (trace ^ static_cast<uint64_t>(*c)) * kPrime;
-  if (run.prints)
-    std::printf("%6lld  %-8s %s\n", static_cast<long long>(run.now), current->name.c_str(), what);
+  if (run.prints == Prints::kPoints || (run.prints == Prints::kEvents && IsEvent(what))) {
+    Print(what);
+  }
 }
 
 bool IsRunnable(const Fiber& fiber) {
@@ -112,8 +134,9 @@ void RunBody() {
 
 }  // namespace
 
-void BeginRun(std::unique_ptr<Strategy> strategy, uint64_t seed, bool prints) {
+void BeginRun(std::unique_ptr<Strategy> strategy, uint64_t seed, Prints prints) {
   run = Run();
+  run.runnable.reserve(64);  // More would be allocated while a call of the core is refused memory.
   run.strategy = std::move(strategy);
   run.random = Random(seed);
   run.prints = prints;
@@ -136,6 +159,7 @@ RunResult EndRun() {
 }
 
 void Spawn(std::string name, std::function<void()> body) {
+  const NewPermit permit;
   if (unused.empty()) unused.push_back(new Fiber);
   Fiber* const fiber = unused.back();
   unused.pop_back();
@@ -144,6 +168,8 @@ void Spawn(std::string name, std::function<void()> body) {
   fiber->has_ended = false;
   fiber->num_locks = 0;
   fiber->num_points = 0;
+  fiber->refused_percent = 0;
+  fiber->num_permits = 0;
   fiber->blocked_on = nullptr;
   fiber->deadline = kNever;
   fiber->stack.Start(RunBody);
@@ -205,8 +231,28 @@ int64_t NumPointsOfOthers() {
 
 int Draw(int count) { return static_cast<int>(run.random.Below(count)); }
 
+NewRefusal::NewRefusal(int percent) {
+  if (current != nullptr) current->refused_percent = percent;
+}
+NewRefusal::~NewRefusal() {
+  if (current != nullptr) current->refused_percent = 0;
+}
+NewPermit::NewPermit() {
+  if (current != nullptr) ++current->num_permits;
+}
+NewPermit::~NewPermit() {
+  if (current != nullptr) --current->num_permits;
+}
+
+bool IsPrinting() { return run.prints != Prints::kNothing; }
+
+void Tell(const std::string& what) {
+  if (IsPrinting()) Print(what.c_str());
+}
+
 void Fail(const std::string& what) {
-  if (run.prints) std::printf("FAILURE: %s\n", what.c_str());
+  const NewPermit permit;
+  if (IsPrinting()) std::printf("FAILURE: %s\n", what.c_str());
   if (run.result.failure.empty()) run.result.failure = what;
 }
 
@@ -218,3 +264,17 @@ void Abort(const char* what) {
 }
 
 }  // namespace condacc::explorer
+
+// Replaces that of the standard library.
+__attribute__((noinline)) void* operator new(size_t num_bytes) {
+  using condacc::explorer::current;
+  if (current != nullptr && current->refused_percent > 0 && current->num_permits == 0 &&
+      condacc::explorer::Chance(current->refused_percent)) {
+    throw std::bad_alloc();
+  }
+  void* const memory = std::malloc(num_bytes > 0 ? num_bytes : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }

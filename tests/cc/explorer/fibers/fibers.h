@@ -27,8 +27,11 @@ struct RunResult {
   std::vector<std::string> blocked;  // Names of the fibers that are blocked forever.
 };
 
-// Begins a run, in which Draw() draws from `seed`. If `prints` is true, each point is printed.
-void BeginRun(std::unique_ptr<Strategy> strategy, uint64_t seed, bool prints);
+// What is printed during a run: only what Tell() tells and where fibers wait, or each point.
+enum class Prints { kNothing, kEvents, kPoints };
+
+// Begins a run, in which Draw() draws from `seed`.
+void BeginRun(std::unique_ptr<Strategy> strategy, uint64_t seed, Prints prints);
 // Runs fibers until each has ended or is blocked forever. May be called again after more were
 // added. Returns false if some are blocked forever.
 bool RunFibers();
@@ -47,6 +50,30 @@ void Wake(const void* on);
 // The running fiber takes and releases a lock, whose owner is `*owner`.
 void Lock(const void** owner);
 void Unlock(const void** owner);
+
+// Returns whether the run prints anything, so that it is worth to make a text for Tell().
+bool IsPrinting();
+// Prints what happens, for a reader.
+void Tell(const std::string& what);
+
+// While one exists, operator new refuses memory to the running fiber, so many percent of the times.
+// A fiber may have one at a time.
+class NewRefusal {
+ public:
+  explicit NewRefusal(int percent);
+  ~NewRefusal();
+  NewRefusal(const NewRefusal&) = delete;
+  NewRefusal& operator=(const NewRefusal&) = delete;
+};
+// While one exists, operator new does not refuse memory to the running fiber after all. For what
+// the core calls, but is not part of it.
+class NewPermit {
+ public:
+  NewPermit();
+  ~NewPermit();
+  NewPermit(const NewPermit&) = delete;
+  NewPermit& operator=(const NewPermit&) = delete;
+};
 
 bool HoldsLock();  // Returns whether the running fiber holds a lock.
 Time Now();

@@ -19,6 +19,7 @@ COMMAND = [
 STAND_INS = [
     *("-include", f"{EXPLORER}/stand_ins/mutex.h"),
     *("-include", f"{EXPLORER}/stand_ins/timer_queue.h"),
+    *("-include", f"{EXPLORER}/stand_ins/reached.h"),
 ]
 FIBERS = EXPLORER / "fibers"  # The stand-ins depend on them.
 

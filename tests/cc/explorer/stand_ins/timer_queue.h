@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "tests/cc/explorer/fibers/fibers.h"
@@ -59,6 +60,8 @@ class TimerQueue {
   void Serve() {
     constexpr int kMaxIdle = 100;
     int num_idle = 0;
+    int num_overdue = 0;  // Calls in a row that were due at the time of the call before.
+    explorer::Time called = 0;
     int64_t progress = 0;
     while (!stops_ && num_idle < kMaxIdle) {
       if (functions_.empty()) {
@@ -72,6 +75,9 @@ class TimerQueue {
       const bool is_idle =
           explorer::NumPointsOfOthers() == std::exchange(progress, explorer::NumPointsOfOthers());
       num_idle = is_idle ? num_idle + 1 : 0;
+      num_overdue = is_idle && due <= called ? num_overdue + 1 : 0;
+      if (num_overdue > kMaxIdle / 2) explorer::Fail("a timer keeps the timer thread busy");
+      called = explorer::Now();
       CallFirst();
     }
   }
@@ -92,7 +98,11 @@ class TimerQueue {
     const auto first = functions_.begin();
     const std::function<void()> function = std::move(first->second);
     functions_.erase(first);
-    function();
+    try {
+      function();
+    } catch (const std::bad_alloc&) {
+      // The function is given up.
+    }
   }
 
   std::map<Ticket, std::function<void()>> functions_;

@@ -1,10 +1,9 @@
-// Tests random schedules of workers that fail, leave and are taken over, with accumulators beside
-// the gate: every round averages one gradient of each slot, and nothing waits forever.
+// Tests workers and chiefs in threads, with accumulators beside the gate, for the thread sanitizer:
+// every round averages one gradient of each slot, and nothing waits forever. The explorer of
+// schedules plays many more of them.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <future>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -22,7 +21,7 @@ namespace {
 
 using For = GateWait::For;
 
-// A model of accumulators: they keep contributions of the current round only.
+// Models accumulators: they keep contributions of the current round only.
 class Accumulators {
  public:
   explicit Accumulators(int count) : pushed_(static_cast<size_t>(count)) {}
@@ -52,117 +51,6 @@ class Accumulators {
   int64_t round_ = 0;
   std::vector<std::set<int64_t>> pushed_;
 };
-
-// Makes random moves of all workers, one at a time.
-class Schedule {
- public:
-  Schedule(unsigned seed, int num_slots, int num_workers)
-      : random_(seed), num_slots_(num_slots), num_workers_(num_workers) {
-    for (int i = 0; i < num_workers; ++i) {
-      workers_.emplace_back(gate_, "w" + std::to_string(i));
-      pushed_.push_back(0);
-    }
-    Reopen();
-  }
-
-  void Move() {
-    const int kind = Draw(40);
-    if (kind == 0) return gate_->TakeOver();
-    if (kind == 1) return Reopen();
-    const size_t i = static_cast<size_t>(Draw(num_workers_));
-    Worker& worker = workers_[i];
-    if (worker.is_waiting()) {
-      if (kind < 4) worker.wait->Cancel();
-      if (kind == 4) gate_->Leave(worker.name, worker.run, /*is_lost=*/false);
-      return ServeIfFull();
-    }
-    if (worker.step == nullptr) {
-      if (worker.wait != nullptr && worker.wait->code() == StatusCode::kOk) worker.GoOn();
-      worker.Claim();
-      pushed_[i] = 0;
-    } else if (kind < 5) {
-      worker.Fail();
-    } else if (pushed_[i] < accumulators_.size()) {
-      accumulators_.Push(pushed_[i]++, worker.claim);
-    } else {
-      worker.Finish();
-    }
-    ServeIfFull();
-  }
-
-  // If all workers that have not failed wait, the round must be complete.
-  void ExpectProgress() {
-    for (int round = 0; round < 3; ++round) {
-      const int64_t before = gate_->state().round;
-      for (int i = 0; i < 100 && gate_->state().round == before; ++i) {
-        for (size_t w = 0; w < workers_.size(); ++w) FinishStep(w);
-        ServeIfFull();
-      }
-      ASSERT_GT(gate_->state().round, before) << gate_->Describe();
-    }
-  }
-
- private:
-  std::string chief() const { return "c" + std::to_string(num_opens_); }
-  int Draw(int count) { return std::uniform_int_distribution<int>(0, count - 1)(random_); }
-
-  void FinishStep(size_t i) {
-    Worker& worker = workers_[i];
-    if (worker.is_waiting()) return;
-    if (worker.step == nullptr) {
-      if (worker.wait != nullptr && worker.wait->code() == StatusCode::kOk) worker.GoOn();
-      worker.Claim();
-    }
-    for (size_t a = 0; a < accumulators_.size(); ++a) accumulators_.Push(a, worker.claim);
-    worker.Finish();
-  }
-
-  void Reopen() {
-    ++num_opens_;
-    int64_t round = 0;
-    ASSERT_TRUE(Prepare(gate_, {chief()}, 0, &round).ok());
-    ASSERT_GT(round, last_round_);
-    last_round_ = round;
-    accumulators_.Reset(round);
-    SyncGate::Options options;
-    options.num_slots = num_slots_;
-    options.num_workers = num_workers_;
-    ASSERT_TRUE(gate_->Open({chief()}, round, options, false).ok());
-    full_ = BeginWait(gate_, For::kFullRound, chief());
-  }
-
-  void ServeIfFull() {
-    if (!full_->has_ended() || full_->code() != StatusCode::kOk) return;
-    const int64_t round = full_->round();
-    ASSERT_TRUE(accumulators_.Take(round, static_cast<size_t>(num_slots_)));
-    ASSERT_TRUE(gate_->Advance({chief()}, round));
-    last_round_ = round + 1;
-    full_ = BeginWait(gate_, For::kFullRound, chief());
-  }
-
-  std::mt19937 random_;
-  const int num_slots_;
-  const int num_workers_;
-  const std::shared_ptr<SyncGate> gate_ = NewGate();
-  std::vector<Worker> workers_;
-  std::vector<size_t> pushed_;
-  Accumulators accumulators_{2};
-  RecordedWaitPtr full_;
-  int num_opens_ = 0;
-  int64_t last_round_ = 0;
-};
-
-TEST(SyncGateModel, RandomSchedulesKeepRoundsWholeAndGoOn) {
-  for (unsigned seed = 0; seed < 600; ++seed) {
-    const int num_slots = 1 + static_cast<int>(seed) % 5;
-    const int num_workers = 1 + static_cast<int>(seed / 5) % 4;
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Schedule schedule(seed, num_slots, num_workers);
-    for (int i = 0; i < 300; ++i) schedule.Move();
-    schedule.ExpectProgress();
-    if (testing::Test::HasFatalFailure()) return;
-  }
-}
 
 // Runs workers on threads, some of whose steps fail, and a chief. Only takeovers end the waits for
 // a worker that does not come back.

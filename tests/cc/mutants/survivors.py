@@ -1,0 +1,34 @@
+"""Mutants that change no behaviour, and why: by file, change and line."""
+
+_INSTANT = (
+    "Times differ by an instant: at the very time at which it is due, the timer is set again."
+)
+
+SURVIVORS: dict[tuple[str, str, str], str] = {
+    (
+        "sync/sync_gate_timing.cc",
+        "> becomes >=",
+        "deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);",
+    ): _INSTANT,
+    (
+        "sync/sync_gate_timing.cc",
+        ">= becomes >",
+        "if (num_expected_ > 0 && now >= expected_until_) {",
+    ): _INSTANT,
+    (
+        "sync/roster.h",
+        "0 in place of 1",
+        "worker.past_runs.reserve(past.size() + 1);",
+    ): "push_back() then asks for the memory itself, and changes nothing if it gets none.",
+    (
+        "sync/sync_gate_chief.cc",
+        "the condition is true",
+        "if (!worker.empty()) ReleaseWaits();",
+    ): "If nothing has happened, there is no wait to release.",
+    (
+        "accumulator/accumulator.cc",
+        "the statement is left out",
+        "round->place = Place::kGone;",
+    ): "No thread asks what to do with a round that has ended: see the rows of NextAction that the"
+    " explorer reaches.",
+}
