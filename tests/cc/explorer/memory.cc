@@ -61,8 +61,8 @@ Status Allocate(size_t num_bytes, Buffer* buffer) {
 
 // The time jumps to the end of the sleep only when all other fibers wait.
 void BeSlow() {
-  constexpr Time kLong = 1000000000;
-  if (faults.slow_percent > 0 && Chance(faults.slow_percent)) Sleep(kLong);
+  constexpr Time kLong = 1000000;  // About as long as the timeout of a stall.
+  if (faults.slow_percent > 0 && Chance(faults.slow_percent)) Sleep(kLong + Draw(200));
 }
 
 }  // namespace

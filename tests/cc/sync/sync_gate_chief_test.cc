@@ -261,6 +261,15 @@ TEST_F(SyncGateTest, ADeputyTakesTheRoundsOfAChiefThatHasNotComeItself) {
   EXPECT_TRUE(gate_->Advance({"c"}, 2));
 }
 
+TEST_F(SyncGateTest, AChiefThatWaitsBeforeItPreparesHasNoDeputy) {
+  const RecordedWaitPtr other = BeginWait(gate_, For::kFullRound, "v");
+  const RecordedWaitPtr own = BeginWait(gate_, For::kFullRound, "c");
+  OpenFor(1, 1);
+  Step(0);
+  EXPECT_TRUE(own->has_ended());
+  EXPECT_FALSE(other->has_ended());
+}
+
 TEST_F(SyncGateTest, AChiefThatWasReplacedIsNoDeputy) {
   OpenFor(1, 1);
   int64_t round = Open(gate_.get(), 1, 1, "d");
