@@ -83,7 +83,6 @@ Accumulator::Options TowerRun<Gradients>::DrawOptions() {
   options.sum.max_pending = static_cast<size_t>(1 + Draw(4));
   options.sum.fold_bytes = Chance(50) ? 0 : 1 << 20;
   options.sum.long_fold_bytes = 0;
-  options.sum.spares = std::make_shared<SpareBuffers>(size_t{1} << 20, &budget_);
   return options;
 }
 

@@ -200,7 +200,10 @@ Training::StepEnd Training::Step(Worker* worker) {
     end = StepEnd::kReplaced;
   }
   const StepEnd waited = AwaitNextRound(worker, began);
-  return end == StepEnd::kReplaced ? end : waited;
+  if (end != StepEnd::kReplaced) return waited;
+  // If the successor was lost, and the gate has forgotten it, the gate counts on this run again.
+  if (waited == StepEnd::kGoesOn) Leave(*gate_, worker->actor, /*is_lost=*/true);
+  return end;
 }
 
 Training::StepEnd Training::AwaitNextRound(Worker* worker, Time entered) {

@@ -187,8 +187,8 @@ BUGS = [
         breaks="An apply returns before its borrowed gradient has been added.",
         program="dense",
         file="accumulator/accumulator_folds.cc",
-        old="const bool must = must_add ||",
-        new="const bool must =",
+        old="    if (must_add) advice = Advice::kWait;\n",
+        new="",
     ),
     Bug(
         breaks="A take that came while a folder was started is not served.",
