@@ -104,7 +104,7 @@ TOOLS = [
             "tests/towers/test_programs.py",
         ),
         r"(\d+) passed",
-        "{0} kinds and modes with 500 programs each",
+        "{0} kinds and modes, with 150 to 500 programs each",
     ),
     Tool(
         "Soak",
