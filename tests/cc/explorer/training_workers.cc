@@ -200,6 +200,8 @@ Training::StepEnd Training::Step(Worker* worker) {
     end = StepEnd::kReplaced;
   }
   const StepEnd waited = AwaitNextRound(worker, began);
+  // If the gate has forgotten the successor, it takes this run for the worker again.
+  if (end == StepEnd::kReplaced) Leave(*gate_, worker->actor, /*is_lost=*/true);
   return end == StepEnd::kReplaced ? end : waited;
 }
 
