@@ -200,10 +200,9 @@ Training::StepEnd Training::Step(Worker* worker) {
     end = StepEnd::kReplaced;
   }
   const StepEnd waited = AwaitNextRound(worker, began);
-  if (end != StepEnd::kReplaced) return waited;
-  // If the successor was lost, and the gate has forgotten it, the gate counts on this run again.
-  if (waited == StepEnd::kGoesOn) Leave(*gate_, worker->actor, /*is_lost=*/true);
-  return end;
+  // If the gate has forgotten the successor, it takes this run for the worker again.
+  if (end == StepEnd::kReplaced) Leave(*gate_, worker->actor, /*is_lost=*/true);
+  return end == StepEnd::kReplaced ? end : waited;
 }
 
 Training::StepEnd Training::AwaitNextRound(Worker* worker, Time entered) {

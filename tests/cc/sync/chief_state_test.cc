@@ -87,6 +87,17 @@ TEST(ChiefState, AVolunteerTakesTheGateOnlyIfNobodyElseHasIt) {
   EXPECT_FALSE(state.MayVolunteer({"c", 0})) << "a late call of an earlier session";
 }
 
+TEST(ChiefState, RemembersTheLastReplacedChiefsAndNoMore) {
+  ChiefState state;
+  const auto session = [](size_t number) { return static_cast<int64_t>(number); };
+  for (size_t i = 0; i <= ChiefState::kMaxRemembered + 1; ++i) {
+    state.Prepare({"c", session(i)}, false);
+  }
+  EXPECT_FALSE(state.WasReplaced({"c", 0}));
+  EXPECT_TRUE(state.WasReplaced({"c", 1}));
+  EXPECT_TRUE(state.WasReplaced({"c", session(ChiefState::kMaxRemembered)}));
+}
+
 TEST(ChiefState, AVolunteerMayPrepareAgainInItsNextSessionAndAfterItsTraining) {
   for (const bool closes : {false, true}) {
     ChiefState state;

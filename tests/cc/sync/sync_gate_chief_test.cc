@@ -270,6 +270,13 @@ TEST_F(SyncGateTest, AChiefThatWaitsBeforeItPreparesHasNoDeputy) {
   EXPECT_FALSE(other->has_ended());
 }
 
+TEST_F(SyncGateTest, AWaitOfAnotherIsNotTakenForThatOfTheChief) {
+  const RecordedWaitPtr other = BeginWait(gate_, For::kFullRound, "v");
+  OpenFor(1, 1);
+  Step(0);
+  EXPECT_TRUE(other->has_ended()) << "it is the deputy of a chief that has not come";
+}
+
 TEST_F(SyncGateTest, AChiefThatWasReplacedIsNoDeputy) {
   OpenFor(1, 1);
   int64_t round = Open(gate_.get(), 1, 1, "d");

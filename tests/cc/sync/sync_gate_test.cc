@@ -1,5 +1,6 @@
 #include "cc/core/sync/sync_gate.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <future>
@@ -381,6 +382,30 @@ TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
   EXPECT_NE(logged.get_future().get().find("is not open"), std::string::npos);
   opening->Cancel();  // A second line would throw: the promise is kept.
+}
+
+TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
+  std::atomic<int> num_lines{0};
+  const auto gate = std::make_shared<SyncGate>("g", std::chrono::milliseconds(5),
+                                               [&](const std::string&) { ++num_lines; });
+  const auto await_lines = [&](int count) {
+    while (num_lines.load() < count) AwaitTimer(std::chrono::milliseconds(5));
+  };
+  const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
+  await_lines(1);
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  options.report = std::chrono::milliseconds(5);
+  SyncGate::Prepared prepared;
+  ASSERT_TRUE(gate->Prepare({"c"}, 0, /*volunteers=*/false, &prepared).ok());
+  ASSERT_TRUE(gate->Open({"c"}, prepared.round, options, /*volunteers=*/false).ok());
+  gate->Expect({"c"}, 2, std::chrono::hours(1));
+  Worker worker(gate, "w0");
+  ASSERT_TRUE(worker.Claim());
+  worker.Finish();
+  await_lines(2);
+  EXPECT_TRUE(worker.is_waiting()) << "the other worker is still expected";
+  worker.wait->Cancel();
 }
 
 }  // namespace

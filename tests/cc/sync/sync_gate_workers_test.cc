@@ -200,16 +200,16 @@ TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
 
 TEST_F(SyncGateTest, ACompletedSlotPutsOffATakeover) {
   using std::chrono::milliseconds;
-  OpenFor(3, 3, milliseconds(300));
+  OpenFor(3, 3, milliseconds(600));
   ASSERT_TRUE(w(0).Claim());
   ASSERT_TRUE(w(1).Claim());
   Step(2);
-  AwaitTimer(milliseconds(200));
+  AwaitTimer(milliseconds(400));
   const auto progressed = SyncGate::Clock::now();
   w(0).Finish();
-  AwaitTimer(milliseconds(200));  // 400 ms after the last slot was claimed.
+  AwaitTimer(milliseconds(400));  // 800 ms after the last slot was claimed.
   const int64_t num_takeovers = gate_->state().num_takeovers;
-  if (SyncGate::Clock::now() - progressed < milliseconds(300)) EXPECT_EQ(num_takeovers, 0);
+  if (SyncGate::Clock::now() - progressed < milliseconds(600)) EXPECT_EQ(num_takeovers, 0);
   ASSERT_TRUE(w(2).wait->Await());
   EXPECT_EQ(gate_->state().num_takeovers, 1);
 }

@@ -60,8 +60,8 @@ class TimerQueue {
   void Serve() {
     constexpr int kMaxIdle = 100;
     int num_idle = 0;
-    int num_overdue = 0;  // Calls in a row that were due at the time of the call before.
-    explorer::Time called = 0;
+    int num_overdue = 0;  // Calls in a row that were due when the call before them ended.
+    explorer::Time returned = 0;
     int64_t progress = 0;
     while (!stops_ && num_idle < kMaxIdle) {
       if (functions_.empty()) {
@@ -75,10 +75,10 @@ class TimerQueue {
       const bool is_idle =
           explorer::NumPointsOfOthers() == std::exchange(progress, explorer::NumPointsOfOthers());
       num_idle = is_idle ? num_idle + 1 : 0;
-      num_overdue = is_idle && due <= called ? num_overdue + 1 : 0;
+      num_overdue = is_idle && due <= returned ? num_overdue + 1 : 0;
       if (num_overdue > kMaxIdle / 2) explorer::Fail("a timer keeps the timer thread busy");
-      called = explorer::Now();
       CallFirst();
+      returned = explorer::Now();
     }
   }
   void Stop() {
