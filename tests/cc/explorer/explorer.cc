@@ -31,7 +31,7 @@ void OnSignal(int signal) {
   PrintAborted();
   if (explains_aborts) {
     char name[] = "explorer";
-    char option[] = "--replay";
+    char option[] = "--explain";
     char* const arguments[] = {name, option, current_schedule, nullptr};
     execv("/proc/self/exe", arguments);
   }

@@ -74,6 +74,10 @@ int ExploreAndReport(const std::string& program, long long num_schedules, uint64
 
 int Main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--replay") return Replay(argv[2], Prints::kEvents);
+  if (argc == 3 && std::string(argv[1]) == "--explain") {  // After an abort; see ExplainAborts().
+    Replay(argv[2], Prints::kEvents);
+    return 1;
+  }
   if (argc == 3 && std::string(argv[1]) == "--points") return Replay(argv[2], Prints::kPoints);
   if (argc < 2 || argc > 4 || FindProgram(argv[1]) == nullptr) {
     std::fprintf(

@@ -201,7 +201,11 @@ Training::StepEnd Training::Step(Worker* worker) {
   }
   const StepEnd waited = AwaitNextRound(worker, began);
   // If the gate has forgotten the successor, it takes this run for the worker again.
-  if (end == StepEnd::kReplaced) Leave(*gate_, worker->actor, /*is_lost=*/true);
+  if (end == StepEnd::kReplaced) {
+    const size_t leaving = BeginComing(worker->actor, /*ends_sessions=*/false);
+    Leave(*gate_, worker->actor, /*is_lost=*/true);
+    EndComing(worker->actor, leaving, /*is_sure=*/false);
+  }
   return end == StepEnd::kReplaced ? end : waited;
 }
 

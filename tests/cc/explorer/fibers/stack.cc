@@ -3,6 +3,7 @@
 #include "tests/cc/explorer/fibers/stack.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -22,6 +23,10 @@ void Stack::Start(void (*body)()) {
     bottom_ = memory_.get();
     size_ = kStackBytes;
   }
+#if defined(__SANITIZE_ADDRESS__)
+  // The last functions of the body before never returned, so their variables are still guarded.
+  __asan_unpoison_memory_region(memory_.get(), kStackBytes);
+#endif
   body_ = body;
   fake_stack_ = nullptr;
   getcontext(&start_);

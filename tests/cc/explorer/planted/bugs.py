@@ -1,6 +1,6 @@
 """Bugs of the core that the explorer of schedules has to find.
 
-The other C++ tests pass with each of them, at least nearly always.
+Tests with threads seldom show them. Some are found by other C++ tests, too.
 """
 
 from dataclasses import dataclass
