@@ -183,6 +183,28 @@ TEST_F(SyncGateTest, AStepOfAWorkerWhosePlaceAnotherHasTakenGetsNoSlot) {
   EXPECT_TRUE(other.Claim());
 }
 
+TEST_F(SyncGateTest, AStepThatGoesOnDoesNotBringBackAWorkerThatHasLeft) {
+  OpenFor(2, 2);
+  Step(0);
+  ASSERT_TRUE(gate_->Enter("w1", w(1).run, 1, &w(1).step).ok());
+  gate_->TakeOver();
+  gate_->Leave("w1", w(1).run, /*is_lost=*/false);
+  w(1).step->ClaimSlot();
+  w(1).step->Done(/*any_added=*/true);
+  EXPECT_NE(gate_->Describe().find("left: w1"), std::string::npos) << gate_->Describe();
+}
+
+TEST_F(SyncGateTest, ANewWorkerReplacesTheOneWhoseStepEndedFirst) {
+  OpenFor(3, 2);
+  ASSERT_TRUE(w(0).Claim());
+  ASSERT_TRUE(w(1).Claim());
+  w(1).step->Done(/*any_added=*/true);
+  w(0).step->Done(/*any_added=*/true);
+  Worker other(gate_, "other");
+  ASSERT_TRUE(other.Claim());
+  EXPECT_NE(gate_->Describe().find("between steps: w0"), std::string::npos) << gate_->Describe();
+}
+
 // A worker that gives up its wait and tries again makes no progress.
 TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
   OpenFor(2, 2, std::chrono::milliseconds(200));
