@@ -189,8 +189,8 @@ TEST_F(SyncGateTest, AStepThatGoesOnDoesNotBringBackAWorkerThatHasLeft) {
   ASSERT_TRUE(gate_->Enter("w1", w(1).run, 1, &w(1).step).ok());
   gate_->TakeOver();
   gate_->Leave("w1", w(1).run, /*is_lost=*/false);
-  w(1).step->ClaimSlot();
-  w(1).step->Done(/*any_added=*/true);
+  EXPECT_TRUE(w(1).step->ClaimSlot().granted);
+  w(1).Fail();
   EXPECT_NE(gate_->Describe().find("left: w1"), std::string::npos) << gate_->Describe();
 }
 
