@@ -36,7 +36,7 @@ _IN_NAMESPACE = "CONDACC_MANY_WORKERS_NAMESPACE"
 
 
 class Usage(NamedTuple):
-    """What was used since some moment.
+    """Holds what a process has used since some moment.
 
     Attributes:
         seconds: Time.

@@ -71,7 +71,7 @@ enum class Appended {
   kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
 };
 
-// What to do about the pending gradients of a sum.
+// A sum advises its accumulator what to do about the pending gradients.
 enum class Advice {
   kLeave,          // Nothing: more should come first, or the take adds them in its own pass.
   kFold,           // Add them now.

@@ -9,7 +9,7 @@
 
 namespace condacc {
 
-// What a loop does with the range [begin, end).
+// A loop calls its body with ranges [begin, end).
 using LoopBody = FunctionRef<void(size_t begin, size_t end)>;
 
 // Calls body(begin, end) for disjoint ranges that cover [0, total), and returns when all calls have

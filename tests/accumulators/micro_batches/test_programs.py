@@ -17,7 +17,7 @@ from tests.support.programs import as_arrays, run_programs
 
 v1 = tf.compat.v1
 SHAPES = [(3,), (6, 2)]
-# What the gradients of both variables are. "rows" are those of tf.IndexedSlices.
+# These are the kinds of gradients of the two variables. "rows" stands for tf.IndexedSlices.
 FORMS = [("dense", "rows"), ("none", "rows"), ("dense", "dense")]
 
 

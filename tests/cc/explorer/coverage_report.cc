@@ -43,7 +43,8 @@ constexpr Expected kCalls[] = {
     {"std::bad_alloc of a call", {2, 0, 0}, "TryServe() throws"},
 };
 
-constexpr Expected kDenseRows[] = {
+// The rows of NextAction that all programs of accumulators and towers reach.
+constexpr Expected kRows[] = {
     {"NextAction", {0, 0, 0}, "NextAction: open, idle, the first take lacks gradients: nothing"},
     {"NextAction", {0, 0, 1}, "NextAction: open, idle, the first take has enough: serve"},
     {"NextAction", {0, 1, 0}, "NextAction: open, folding, the first take lacks gradients: nothing"},
@@ -51,33 +52,23 @@ constexpr Expected kDenseRows[] = {
      {0, 1, 1},
      "NextAction: open, folding, the first take has enough: serve, or nothing if it needs memory"},
     {"NextAction", {1, 0, 0}, "NextAction: taken, idle: finish"},
-    {"NextAction", {1, 1, 0}, "NextAction: taken, folding: nothing"},
+};
+
+// Only resets discard rounds.
+constexpr Expected kDiscardedRows[] = {
     {"NextAction", {2, 0, 0}, "NextAction: discarded, idle: free"},
     {"NextAction", {2, 1, 0}, "NextAction: discarded, folding: nothing"},
 };
 
+// Dense rounds leave while they are folded, and sparse takes are prepared first.
+constexpr Expected kDenseRows[] = {
+    {"NextAction", {1, 1, 0}, "NextAction: taken, folding: nothing"},
+};
 constexpr Expected kSparseRows[] = {
-    {"NextAction", {0, 0, 0}, "NextAction: open, idle, the first take lacks gradients: nothing"},
-    {"NextAction", {0, 0, 1}, "NextAction: open, idle, the first take has enough: serve"},
-    {"NextAction", {0, 1, 0}, "NextAction: open, folding, the first take lacks gradients: nothing"},
-    {"NextAction",
-     {0, 1, 1},
-     "NextAction: open, folding, the first take has enough: serve, or nothing if it needs memory"},
     {"NextAction", {0, 2, 1}, "NextAction: open, preparing, the first take has enough: nothing"},
-    {"NextAction", {1, 0, 0}, "NextAction: taken, idle: finish"},
-    {"NextAction", {2, 0, 0}, "NextAction: discarded, idle: free"},
-    {"NextAction", {2, 1, 0}, "NextAction: discarded, folding: nothing"},
 };
 
 constexpr Expected kTower[] = {
-    {"NextAction", {0, 0, 0}, "NextAction: open, idle, the first take lacks gradients: nothing"},
-    {"NextAction", {0, 0, 1}, "NextAction: open, idle, the first take has enough: serve"},
-    {"NextAction", {0, 1, 0}, "NextAction: open, folding, the first take lacks gradients: nothing"},
-    {"NextAction",
-     {0, 1, 1},
-     "NextAction: open, folding, the first take has enough: serve, or nothing if it needs memory"},
-    {"NextAction", {1, 0, 0}, "NextAction: taken, idle: finish"},
-    {"NextAction", {1, 1, 0}, "NextAction: taken, folding: nothing"},
     {"tower adds", {0, 0, 0}, "Apply(): ResourceExhausted"},
     {"tower adds", {1, 0, 0}, "Apply(): added"},
     {"tower take", {0, 0, 0}, "TryServe() before all have added: not ready"},
@@ -252,15 +243,23 @@ struct Group {
 
 const Group kGroups[] = {
     {"dense", std::begin(kCalls), std::end(kCalls)},
+    {"dense", std::begin(kRows), std::end(kRows)},
+    {"dense", std::begin(kDiscardedRows), std::end(kDiscardedRows)},
     {"dense", std::begin(kDenseRows), std::end(kDenseRows)},
     {"sparse", std::begin(kCalls), std::end(kCalls)},
+    {"sparse", std::begin(kRows), std::end(kRows)},
+    {"sparse", std::begin(kDiscardedRows), std::end(kDiscardedRows)},
     {"sparse", std::begin(kSparseRows), std::end(kSparseRows)},
     {"device", std::begin(kCalls), std::end(kCalls)},
+    {"device", std::begin(kRows), std::end(kRows)},
+    {"device", std::begin(kDiscardedRows), std::end(kDiscardedRows)},
     {"device", std::begin(kSparseRows), std::end(kSparseRows)},
     {"gate", std::begin(kGate), std::end(kGate)},
     {"bundle", std::begin(kGate), std::end(kGate)},
     {"bundle", std::begin(kBundle), std::end(kBundle)},
     {"staleness", std::begin(kStaleness), std::end(kStaleness)},
+    {"tower", std::begin(kRows), std::end(kRows)},
+    {"tower", std::begin(kDenseRows), std::end(kDenseRows)},
     {"tower", std::begin(kTower), std::end(kTower)},
 };
 
