@@ -22,6 +22,7 @@ from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
+_MAX_SMALL = 4096  # Elements of a gradient that a graph multiplies together with others.
 
 
 class _FoldingAccumulator(ConditionalAccumulator):
@@ -643,24 +644,30 @@ def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
 
 
 def _products(gradients: Sequence[Gradient], factor: tf.Tensor) -> list[Gradient]:
-    """Multiplies gradients by a factor, `[] float64`."""
-    values = [_values(one) for one in gradients]
-    dtypes = {one.dtype for one in values}
-    if not tf.executing_eagerly() or tf.config.list_logical_devices("GPU"):
-        factors = {dtype: tf.cast(factor, dtype) for dtype in dtypes}
-        products = [multiplied(one, factors[one.dtype]) for one in values]
-    elif len(dtypes) == 1:  # This takes less time than the general case.
-        products = ops.condacc_multiply(values, factor)
-    else:
-        made = {
-            dtype: iter(ops.condacc_multiply([v for v in values if v.dtype == dtype], factor))
-            for dtype in dtypes
-        }
-        products = [next(made[one.dtype]) for one in values]
-    return [
-        product if value is one else _with_values(one, product)
-        for one, value, product in zip(gradients, values, products, strict=True)
-    ]
+    """Multiplies gradients by a factor, `[] float64`.
+
+    One operation multiplies many gradients, because to start one takes longer than to multiply
+    a thousand numbers. In a graph it would wait for all of them, and keep them in memory. So a
+    graph multiplies large gradients one by one, as soon as they are computed.
+    """
+    products = [_values(one) for one in gradients]
+    together: dict[tf.DType, list[int]] = {}
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))  # The operation has no kernel for it.
+    for position, values in enumerate(products):
+        if not has_gpu and (tf.executing_eagerly() or _is_small(values)):
+            together.setdefault(values.dtype, []).append(position)
+        else:
+            products[position] = multiplied(values, factor)
+    for positions in together.values():
+        made = ops.condacc_multiply([products[position] for position in positions], factor)
+        for position, product in zip(positions, made, strict=True):
+            products[position] = product
+    return [_with_values(one, product) for one, product in zip(gradients, products, strict=True)]
+
+
+def _is_small(values: tf.Tensor) -> bool:
+    number = values.shape.num_elements()
+    return number is not None and number <= _MAX_SMALL
 
 
 def _device_of(replica_id: int) -> str | None:
