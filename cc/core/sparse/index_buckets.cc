@@ -1,45 +1,68 @@
 #include "cc/core/sparse/index_buckets.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 namespace condacc {
+namespace {
 
-IndexBuckets::IndexBuckets(IndexRange range, size_t wanted) { AddNode(range, wanted, range.min); }
+constexpr size_t kOverfull = 8;  // A bucket of more than this many shares is too large.
 
-void IndexBuckets::AddNode(IndexRange range, size_t wanted, int64_t first_index) {
-  const uint64_t width = static_cast<uint64_t>(range.max - range.min);
-  int shift = 0;
-  while ((width >> shift) >= wanted) ++shift;
-  const size_t num_slots = static_cast<size_t>(width >> shift) + 1;
-  nodes_.push_back({range.min, shift, slots_.size(), num_slots});
-  for (uint64_t i = 0; i < num_slots; ++i) {
-    slots_.push_back(static_cast<uint32_t>(first_indices_.size()));
-    first_indices_.push_back(i == 0 ? first_index : range.min + static_cast<int64_t>(i << shift));
+}  // namespace
+
+IndexBuckets::IndexBuckets(IndexRange range, std::vector<int64_t> sample, size_t wanted)
+    : min_(range.min) {
+  const size_t num_slots = ChooseSlots(range.max, wanted);
+  std::sort(sample.begin(), sample.end());
+  if (IsAnyOverfull(sample, num_slots)) {
+    BeginAtQuantiles(sample, range.max, wanted, num_slots);
+    return;
+  }
+  first_indices_.resize(num_slots);
+  for (size_t i = 0; i < num_slots; ++i) {
+    first_indices_[i] = min_ + static_cast<int64_t>(uint64_t{i} << shift_);
   }
 }
 
-void IndexBuckets::Divide(const std::vector<Split>& splits, const std::vector<size_t>& sizes) {
-  const size_t num_old_slots = slots_.size();
-  const std::vector<int64_t> old = std::exchange(first_indices_, {});
-  // The buckets or nodes that replace the old buckets, in the form that slots_ has.
-  std::vector<uint32_t> successors(old.size());
-  auto split = splits.begin();
-  for (size_t b = 0; b < old.size(); ++b) {
-    if (split != splits.end() && split->bucket == b) {
-      successors[b] = static_cast<uint32_t>(nodes_.size()) | kIsNode;
-      AddNode(split->range, split->num_children, old[b]);
-      ++split;
-    } else {
-      if (sizes[b] > 0 || first_indices_.empty()) first_indices_.push_back(old[b]);
-      successors[b] = static_cast<uint32_t>(first_indices_.size() - 1);
+size_t IndexBuckets::ChooseSlots(int64_t max, size_t wanted) {
+  const uint64_t width = static_cast<uint64_t>(max - min_);
+  while ((width >> shift_) >= wanted) ++shift_;
+  return static_cast<size_t>(width >> shift_) + 1;
+}
+
+bool IndexBuckets::IsAnyOverfull(const std::vector<int64_t>& sample, size_t num_slots) const {
+  if (shift_ == 0) return false;  // The bucket of one index cannot be divided.
+  const size_t max_size = kOverfull * (sample.size() / num_slots + 1);
+  for (size_t i = max_size; i < sample.size(); ++i) {
+    if (BucketOf(sample[i]) == BucketOf(sample[i - max_size])) return true;
+  }
+  return false;
+}
+
+void IndexBuckets::BeginAtQuantiles(const std::vector<int64_t>& sample, int64_t max, size_t wanted,
+                                    size_t num_slots) {
+  first_indices_.push_back(min_);
+  for (size_t i = 1; i < wanted; ++i) {
+    const int64_t quantile = sample[i * sample.size() / wanted];
+    const int64_t last = first_indices_.back();
+    if (quantile > last) {
+      first_indices_.push_back(quantile);
+    } else if (quantile == last && last < max) {
+      // An index that is a quantile again has a bucket of its own, which ends behind it.
+      first_indices_.push_back(last + 1);
     }
   }
-  for (size_t i = 0; i < num_old_slots; ++i) {
-    if (!(slots_[i] & kIsNode)) slots_[i] = successors[slots_[i]];
+  std::vector<uint32_t> slots(num_slots + 1, static_cast<uint32_t>(size() - 1));
+  uint32_t bucket = 0;
+  for (size_t slot = 0; slot < num_slots; ++slot) {
+    const int64_t first = min_ + static_cast<int64_t>(uint64_t{slot} << shift_);
+    while (bucket + 1 < size() && first_indices_[bucket + 1] <= first) ++bucket;
+    slots[slot] = bucket;
   }
+  slots_ = std::move(slots);
 }
 
 }  // namespace condacc

@@ -13,18 +13,16 @@ namespace condacc {
 namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
-constexpr size_t kMaxBuckets = 4096;        // Initially; each division may add about as many.
+constexpr size_t kMaxBuckets = 4096;
 // Entries that one unit of parallel work deals out: about a sixteenth of all. Each unit has a
 // counter for each bucket.
 constexpr size_t kMinDealChunk = 1 << 13;
 constexpr size_t kMaxDealChunk = 1 << 15;
-constexpr size_t kCountPlaces = 4;  // Distant places where entries are counted in turn.
-constexpr size_t kMinRun = 8;       // Entries of one bucket that make a run worth while.
-constexpr size_t kSortChunk = 4;    // Buckets that one unit of parallel work sorts.
-constexpr size_t kOverfull = 8;     // A bucket of more than this many shares is divided.
-constexpr int kMaxDivisions = 8;
-constexpr int kMinStrideBits = 6;       // At most one of 2^6 entries is sampled.
-constexpr size_t kMaxSample = 1 << 13;  // About the maximum number of sampled entries.
+constexpr size_t kCountPlaces = 4;      // Distant places where entries are counted in turn.
+constexpr size_t kMinRun = 8;           // Entries of one bucket that make a run worth while.
+constexpr size_t kSortChunk = 4;        // Buckets that one unit of parallel work sorts.
+constexpr int kMinStrideBits = 6;       // At most one of 2^6 indices is sampled.
+constexpr size_t kMaxSample = 1 << 14;  // About the maximum number of sampled indices.
 
 // Calls visit(gradient, first, last) for each range of positions of the entries numbered
 // [begin, end), which are counted over all gradients.
@@ -75,89 +73,39 @@ size_t SortedEntries::num_chunks() const {
   return (num_entries_ + chunk_size() - 1) / chunk_size();
 }
 
-// Divides the buckets that contain far more than their share according to a sample, at most
-// kMaxDivisions times. The entries of a single index stay together, however many they are: a bucket
-// that contains far more than its share only because of such an index is left alone.
 void SortedEntries::ChooseBuckets(const std::vector<IndexSpan>& gradients,
                                   const IndexSpan& merged_indices) {
   const size_t num_walked = num_entries_ + merged_indices.size;
   const size_t share = std::max(kEntriesPerBucket, num_walked / kMaxBuckets);
-  buckets_ =
-      IndexBuckets(RangeOfAll(gradients, merged_indices), std::max<size_t>(1, num_walked / share));
+  const size_t wanted = std::max<size_t>(1, num_walked / share);
+  buckets_ = IndexBuckets(RangeOfAll(gradients, merged_indices),
+                          Sample(gradients, merged_indices, num_walked), wanted);
   LocateMergedIndices(merged_indices);
-  if (num_walked <= kOverfull * share) return;
-  int stride_bits = kMinStrideBits;
-  while (num_entries_ >> stride_bits > kMaxSample) ++stride_bits;
-  const std::vector<int64_t> sample = Sample(gradients, stride_bits);
-  for (int i = 0; i < kMaxDivisions; ++i) {
-    const std::vector<BucketEstimate> estimates =
-        EstimateBuckets(sample, stride_bits, merged_indices);
-    std::vector<IndexBuckets::Split> splits;
-    std::vector<size_t> sizes;
-    for (const BucketEstimate& estimate : estimates) {
-      // If one index makes up most of a bucket, only the rest can be divided. The vote has
-      // cancelled entries in pairs of different indices until `majority` entries were left. At
-      // least half of the cancelled entries are of other indices.
-      const size_t majority = estimate.majority << stride_bits;
-      const bool is_mostly_one_index = majority > estimate.size / 2;
-      const size_t num_divisible =
-          is_mostly_one_index ? (estimate.size - majority) / 2 : estimate.size;
-      if (num_divisible > kOverfull * share && estimate.range.min < estimate.range.max) {
-        splits.push_back({sizes.size(), estimate.range, estimate.size / share});
-      }
-      sizes.push_back(estimate.size);
-    }
-    if (splits.empty()) return;
-    buckets_.Divide(splits, sizes);
-    LocateMergedIndices(merged_indices);
-  }
 }
 
-// Returns the indices of a sample: one of every 2^stride_bits entries over all gradients. The
-// sampled positions are not periodic, because ids often come from several features in turn.
-std::vector<int64_t> SortedEntries::Sample(const std::vector<IndexSpan>& gradients,
-                                           int stride_bits) const {
+// Returns a sample of the indices of all gradients and of the merged rows. The sampled positions
+// are not periodic, because ids often come from several features in turn.
+std::vector<int64_t> SortedEntries::Sample(std::vector<IndexSpan> spans,
+                                           const IndexSpan& merged_indices,
+                                           size_t num_walked) const {
   constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
+  int stride_bits = kMinStrideBits;
+  while (num_walked >> stride_bits > kMaxSample) ++stride_bits;
   const auto position = [stride_bits](uint64_t k) {
     return (k << stride_bits) + (((k + 1) * kGoldenRatio) >> (64 - stride_bits));
   };
   std::vector<int64_t> sample;
-  sample.reserve((num_entries_ >> stride_bits) + 1);
-  uint64_t first = 0;  // Number of the gradient's first entry.
+  sample.reserve((num_walked >> stride_bits) + 1);
+  spans.push_back(merged_indices);
+  uint64_t first = 0;  // Number of the span's first index, counted over all of them.
   uint64_t k = 0;
-  for (const IndexSpan& indices : gradients) {
+  for (const IndexSpan& indices : spans) {
     for (; position(k) < first + indices.size; ++k) {
       sample.push_back(indices.data[position(k) - first]);
     }
     first += indices.size;
   }
   return sample;
-}
-
-std::vector<SortedEntries::BucketEstimate> SortedEntries::EstimateBuckets(
-    const std::vector<int64_t>& sample, int stride_bits, const IndexSpan& merged_indices) const {
-  std::vector<BucketEstimate> estimates(num_buckets(), BucketEstimate{0, kEmptyRange, 0, 0});
-  for (int64_t index : sample) {
-    BucketEstimate& estimate = estimates[buckets_.BucketOf(index)];
-    estimate.size += size_t{1} << stride_bits;
-    Extend(&estimate.range, {index, index});
-    if (index == estimate.frequent_index) {
-      ++estimate.majority;
-    } else if (estimate.majority > 0) {
-      --estimate.majority;
-    } else {
-      estimate.frequent_index = index;
-      estimate.majority = 1;
-    }
-  }
-  for (size_t b = 0; b < num_buckets(); ++b) {
-    const size_t begin = merged_starts_[b];
-    const size_t end = merged_starts_[b + 1];
-    estimates[b].size += end - begin;
-    if (begin < end)
-      Extend(&estimates[b].range, {merged_indices.data[begin], merged_indices.data[end - 1]});
-  }
-  return estimates;
 }
 
 void SortedEntries::LocateMergedIndices(const IndexSpan& merged_indices) {

@@ -42,23 +42,12 @@ class SortedEntries {
   int64_t first_index(size_t bucket) const { return buckets_.first_index(bucket); }
 
  private:
-  // Estimates for a bucket, made before entries are dealt out to it.
-  struct BucketEstimate {
-    size_t size = 0;   // Estimated number of its entries and merged rows.
-    IndexRange range;  // Range of its sampled indices and of its merged indices.
-    // The result of a majority vote of the sampled indices (Boyer and Moore): if more than half of
-    // them are the same index, it is `frequent_index`. It outnumbers all others by at most
-    // `majority`.
-    int64_t frequent_index = 0;
-    size_t majority = 0;
-  };
   // Counts[chunk][bucket] is how many entries of a chunk belong to a bucket.
   using Counts = std::vector<std::vector<size_t>>;
 
   void ChooseBuckets(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices);
-  std::vector<int64_t> Sample(const std::vector<IndexSpan>& gradients, int stride_bits) const;
-  std::vector<BucketEstimate> EstimateBuckets(const std::vector<int64_t>& sample, int stride_bits,
-                                              const IndexSpan& merged_indices) const;
+  std::vector<int64_t> Sample(std::vector<IndexSpan> spans, const IndexSpan& merged_indices,
+                              size_t num_walked) const;
   void LocateMergedIndices(const IndexSpan& merged_indices);
   Counts Count(const std::vector<IndexSpan>& gradients, const ParallelFor& parallel_for) const;
   void Deal(const std::vector<IndexSpan>& gradients, Counts counts,

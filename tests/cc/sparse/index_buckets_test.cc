@@ -1,5 +1,6 @@
 #include "cc/core/sparse/index_buckets.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -25,7 +26,7 @@ void ExpectBucketsHold(const IndexBuckets& buckets, const std::vector<int64_t>& 
 }
 
 TEST(IndexBucketsTest, DividesARangeIntoEqualParts) {
-  const IndexBuckets buckets({100, 227}, 16);
+  const IndexBuckets buckets({100, 227}, {}, 16);
   EXPECT_EQ(buckets.size(), 16u);
   ExpectBucketsHold(buckets, {100, 107, 108, 200, 227});
   EXPECT_EQ(buckets.BucketOf(107), 0u);
@@ -33,45 +34,55 @@ TEST(IndexBucketsTest, DividesARangeIntoEqualParts) {
 }
 
 TEST(IndexBucketsTest, CoversTheWholeRangeOfIndices) {
-  const IndexBuckets buckets({0, kMaxIndex}, 4096);
-  EXPECT_LE(buckets.size(), 4096u);
-  ExpectBucketsHold(buckets, {0, 1, kMaxIndex / 2, kMaxIndex - 1, kMaxIndex});
-}
-
-TEST(IndexBucketsTest, DividesABucketByTheRangeOfWhatItHolds) {
-  IndexBuckets buckets({0, kMaxIndex}, 4);
-  std::vector<size_t> sizes(buckets.size(), 0);
-  sizes.front() = 1000;
-  sizes.back() = 1;
-  buckets.Divide({{0, {5, 1004}, 10}}, sizes);
-  EXPECT_GT(buckets.size(), 5u);
-  ExpectBucketsHold(buckets, {0, 1, 5, 6, 500, 1004, 1005, kMaxIndex / 5, kMaxIndex});
-  EXPECT_EQ(buckets.first_index(0), 0) << "indices that were not counted belong somewhere, too";
-  EXPECT_NE(buckets.BucketOf(5), buckets.BucketOf(1004));
-}
-
-TEST(IndexBucketsTest, EmptyBucketsBecomePartOfTheOneBefore) {
-  IndexBuckets buckets({0, 1023}, 1024);
-  std::vector<size_t> sizes(buckets.size(), 0);
-  sizes[3] = 7;
-  sizes[900] = 7;
-  buckets.Divide({}, sizes);
-  EXPECT_EQ(buckets.size(), 3u);
-  EXPECT_EQ(buckets.first_index(1), 3);
-  EXPECT_EQ(buckets.first_index(2), 900);
-}
-
-TEST(IndexBucketsTest, DividesAgainWhatWasDividedBefore) {
-  IndexBuckets buckets({0, kMaxIndex}, 8);
-  int64_t highest = kMaxIndex / 1024;
-  for (int round = 0; round < 5; ++round) {
-    const size_t b = buckets.BucketOf(0);
-    std::vector<size_t> sizes(buckets.size(), 1);
-    buckets.Divide({{b, {0, highest}, 8}}, sizes);
-    ExpectBucketsHold(buckets, {0, 1, highest / 2, highest});
-    EXPECT_NE(buckets.BucketOf(0), buckets.BucketOf(highest));
-    highest /= 64;
+  const std::vector<int64_t> indices = {0, 1, kMaxIndex / 2, kMaxIndex - 1, kMaxIndex};
+  std::vector<int64_t> crowded(1000, kMaxIndex);
+  for (const std::vector<int64_t>& sample : {std::vector<int64_t>{}, indices, crowded}) {
+    const IndexBuckets buckets({0, kMaxIndex}, sample, 4096);
+    EXPECT_LE(buckets.size(), 4096u);
+    ExpectBucketsHold(buckets, indices);
   }
+}
+
+// Returns the highest number of these indices in one bucket.
+size_t LargestBucket(const IndexBuckets& buckets, const std::vector<int64_t>& indices) {
+  std::vector<size_t> sizes(buckets.size(), 0);
+  for (int64_t index : indices) ++sizes[buckets.BucketOf(index)];
+  return *std::max_element(sizes.begin(), sizes.end());
+}
+
+TEST(IndexBucketsTest, AnOutlierAndClustersLeaveNoBucketFarLargerThanOthers) {
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < 10000; ++i) indices.push_back(5 + i + ((i % 3) << 40));
+  indices.push_back(kMaxIndex);
+  const IndexBuckets buckets({0, kMaxIndex}, indices, 100);
+  EXPECT_LE(buckets.size(), 100u);
+  EXPECT_LE(LargestBucket(buckets, indices), 102u);
+  EXPECT_EQ(buckets.first_index(0), 0) << "indices that were not sampled belong somewhere, too";
+  ExpectBucketsHold(buckets, {0, 1, 4, 5, 10004, 10005, int64_t{1} << 41, kMaxIndex});
+}
+
+TEST(IndexBucketsTest, AFrequentIndexHasABucketOfItsOwn) {
+  for (int64_t frequent : {int64_t{0}, int64_t{777}, kMaxIndex - 1, kMaxIndex}) {
+    std::vector<int64_t> indices(5000, frequent);
+    for (int64_t i = 0; i < 5000; ++i) indices.push_back(kMaxIndex / 5000 * i);
+    const IndexBuckets buckets({0, kMaxIndex}, indices, 100);
+    const size_t bucket = buckets.BucketOf(frequent);
+    EXPECT_EQ(buckets.first_index(bucket), frequent);
+    if (frequent < kMaxIndex) {
+      EXPECT_EQ(buckets.first_index(bucket + 1), frequent + 1);
+    }
+    indices.erase(indices.begin(), indices.begin() + 5000);
+    EXPECT_LE(LargestBucket(buckets, indices), 202u);
+    ExpectBucketsHold(buckets, indices);
+  }
+}
+
+TEST(IndexBucketsTest, FewIndicesHaveABucketEach) {
+  std::vector<int64_t> indices(5000, 3);
+  for (int64_t i = 0; i < 10; ++i) indices.push_back(i);
+  const IndexBuckets buckets({0, 9}, indices, 100);
+  EXPECT_EQ(buckets.size(), 10u);
+  ExpectBucketsHold(buckets, indices);
 }
 
 }  // namespace
