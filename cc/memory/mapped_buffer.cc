@@ -23,32 +23,19 @@ std::atomic<size_t> num_mapped_pages{0};  // The huge pages of all buffers.
 struct Mapping {
   const size_t num_pages;
   char* begin = nullptr;
-  // The pages before this one have been given away.
-  size_t first_kept = 0;
   // The pages before this one have been used, or were taken from the pool.
   size_t first_unused = 0;
 
   size_t num_bytes() const { return num_pages * kHugePageBytes; }
   char* page(size_t i) const { return begin + i * kHugePageBytes; }
-
-  // Gives away the pages before `end`.
-  void GivePagesBefore(size_t end) {
-    if (end <= first_kept) return;
-    PagePool::Global().Give(page(first_kept), end - first_kept, num_bytes());
-    first_kept = end;
-  }
 };
 
 void Unmap(void* owner) {
   auto* const mapping = static_cast<Mapping*>(owner);
-  mapping->GivePagesBefore(mapping->num_pages);
+  // Another buffer will take the pages soon.
+  PagePool::Global().Give(mapping->begin, mapping->num_pages, mapping->num_bytes());
   num_mapped_pages -= mapping->num_pages;
   delete mapping;
-}
-
-void Discard(void* owner, size_t num_bytes) {
-  // Another buffer will take them soon.
-  static_cast<Mapping*>(owner)->GivePagesBefore(num_bytes / kHugePageBytes);
 }
 
 void Refill(void* owner, size_t num_bytes) {
@@ -59,8 +46,6 @@ void Refill(void* owner, size_t num_bytes) {
   mapping->first_unused =
       first + PagePool::Global().Take(mapping->page(first), mapping->num_pages - first);
 }
-
-constexpr Buffer::Parts kParts = {Discard, Refill};
 
 // Maps memory that begins at a multiple of the size of a huge page. Returns null if there is not
 // enough.
@@ -97,7 +82,7 @@ Buffer MapBuffer(size_t num_bytes) {
   // Page faults take a tenth of the time in huge pages.
   madvise(mapping->begin, mapping->num_bytes(), MADV_HUGEPAGE);
   Refill(mapping, 0);
-  return Buffer(mapping->begin, mapping, Unmap, &kParts);
+  return Buffer(mapping->begin, mapping, Unmap, Refill);
 }
 
 }  // namespace condacc

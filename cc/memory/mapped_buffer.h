@@ -9,9 +9,8 @@
 namespace condacc {
 
 // Makes a buffer in a mapping of its own, of whole huge pages where the system has them. Its
-// contents are not defined. Its pages come from PagePool::Global() as far as possible. They go
-// there when it is destroyed, or page by page before (Buffer::DiscardFirst()). Returns an empty
-// buffer if there is not enough memory.
+// contents are not defined. Its pages come from PagePool::Global() as far as possible, and go
+// there when it is destroyed. Returns an empty buffer if there is not enough memory.
 Buffer MapBuffer(size_t num_bytes);
 
 }  // namespace condacc

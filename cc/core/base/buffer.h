@@ -15,32 +15,27 @@ class Buffer {
  public:
   // Releases the reference.
   using Release = void (*)(void* owner);
-  // The functions of an owner that can handle parts of its memory.
-  struct Parts {
-    // Frees the first `num_bytes` bytes before the rest. They will not be read again.
-    void (*discard)(void* owner, size_t num_bytes);
-    // May replace what follows the first `num_bytes` bytes, which has not been used yet, by memory
-    // that was discarded elsewhere.
-    void (*refill)(void* owner, size_t num_bytes);
-  };
+  // May replace what follows the first `num_bytes` bytes, which has not been used yet, by memory
+  // that was freed elsewhere.
+  using Refill = void (*)(void* owner, size_t num_bytes);
 
   Buffer() = default;
-  // Takes over a reference to `owner`. If `parts` is null, the memory is only handled as a whole.
-  Buffer(void* data, void* owner, Release release, const Parts* parts = nullptr)
-      : data_(data), owner_(owner), release_(release), parts_(parts) {}
+  // Takes over a reference to `owner`. If `refill` is null, the memory stays as it is.
+  Buffer(void* data, void* owner, Release release, Refill refill = nullptr)
+      : data_(data), owner_(owner), release_(release), refill_(refill) {}
   ~Buffer() { Reset(); }
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         owner_(other.owner_),
         release_(std::exchange(other.release_, nullptr)),
-        parts_(other.parts_) {}
+        refill_(other.refill_) {}
   Buffer& operator=(Buffer&& other) noexcept {
     if (this == &other) return *this;
     Reset();
     data_ = std::exchange(other.data_, nullptr);
     owner_ = other.owner_;
     release_ = std::exchange(other.release_, nullptr);
-    parts_ = other.parts_;
+    refill_ = other.refill_;
     return *this;
   }
 
@@ -49,15 +44,10 @@ class Buffer {
   void* data() const { return data_; }
   void* owner() const { return owner_; }
 
-  // Tells the owner that the first `num_bytes` bytes will not be read again, so that it may free
-  // them. A later call must not pass a lower number.
-  void DiscardFirst(size_t num_bytes) const {
-    if (parts_ != nullptr) parts_->discard(owner_, num_bytes);
-  }
   // Tells the owner that only the first `num_bytes` bytes have been used, so that it may exchange
   // the others for memory whose first touch costs less. A later call must not pass a lower number.
   void RefillAfter(size_t num_bytes) const {
-    if (parts_ != nullptr) parts_->refill(owner_, num_bytes);
+    if (refill_ != nullptr) refill_(owner_, num_bytes);
   }
 
  private:
@@ -68,7 +58,7 @@ class Buffer {
   void* data_ = nullptr;
   void* owner_ = nullptr;
   Release release_ = nullptr;
-  const Parts* parts_ = nullptr;
+  Refill refill_ = nullptr;
 };
 
 }  // namespace condacc

@@ -18,8 +18,8 @@ namespace condacc {
 class HostWorkspace : public Workspace {
  public:
   // Allocates memory that no op outputs: the sums of merged rows, and the entries that a merge
-  // sorts. Such buffers are freed piece by piece (Buffer::DiscardFirst()).
-  virtual Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) = 0;
+  // sorts. It begins at a multiple of 64 bytes. Returns an empty buffer if it is refused.
+  virtual Buffer AllocateInner(size_t num_bytes) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 
   void Add(const DenseAddArgs& args) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <new>
 #include <utility>
 #include <vector>
@@ -119,13 +120,12 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
 }
 
 HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged,
-                             const std::vector<HostSource>& sources, SliceEntry* entries,
-                             const ParallelFor& parallel_for)
+                             std::vector<HostSource> sources, HostWorkspace& workspace)
     : layout_(layout),
       merged_(merged),
-      sources_(sources),
-      entries_(IndicesOf(sources), merged.index_span(), entries, parallel_for),
-      has_weights_(std::any_of(sources.begin(), sources.end(),
+      sources_(std::move(sources)),
+      entries_(IndicesOf(sources_), merged.index_span(), workspace),
+      has_weights_(std::any_of(sources_.begin(), sources_.end(),
                                [](const HostSource& source) { return source.weight != 1; })),
       is_cached_(num_entries() * layout_.num_bytes() + num_rows() * layout_.num_sum_bytes() <
                  kMaxCached) {}
@@ -140,22 +140,27 @@ double HostMergePass::WeightOf(const UnionRow& row) const {
   return total;
 }
 
-void HostMergePass::MergeInto(MergedRows* merged, MergedRows all_rows, void* new_sums,
-                              const ParallelFor& parallel_for) {
+void HostMergePass::MergeInto(MergedRows* merged, HostWorkspace& workspace) {
+  MergedRows all_rows(num_rows(), workspace);
+  all_rows.sum_memory.reserve(merged->sum_memory.size() + 1);
+  RowPieces new_sums(entries_.buckets(), entries_.new_starts(), layout_.num_sum_bytes(), workspace);
   const RowAdder adder(layout_.type, layout_.width, SumsInFloat32(layout_.type),
-                       /*bypasses_cache=*/!is_cached_, new_sums);
-  parallel_for(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
-    MergeBuckets(first, last, adder, all_rows, static_cast<char*>(new_sums));
+                       /*bypasses_cache=*/!is_cached_, new_sums.Of(0, 0));
+  workspace.parallel_for()(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
+    MergeBuckets(first, last, adder, all_rows, new_sums);
   });
+  std::move(merged->sum_memory.begin(), merged->sum_memory.end(),
+            std::back_inserter(all_rows.sum_memory));
+  if (num_new_rows() > 0) all_rows.sum_memory.push_back(std::move(new_sums));
   *merged = std::move(all_rows);
 }
 
 void HostMergePass::MergeBuckets(size_t first, size_t last, const RowAdder& adder,
-                                 const MergedRows& all_rows, char* new_sums) const {
+                                 const MergedRows& all_rows, const RowPieces& new_sums) const {
   RowQueue queue(adder);
   size_t place = num_rows_before(first);
-  char* next_new = new_sums + entries_.num_new_before(first) * layout_.num_sum_bytes();
   for (size_t b = first; b < last; ++b) {
+    char* next_new = new_sums.Of(b, entries_.num_new_before(b));
     UnionRowCursor cursor(merged_, entries_, b);
     for (UnionRow row; cursor.Next(&row); ++place) {
       void* const sum = row.is_new ? next_new : row.sum;
@@ -210,23 +215,11 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
       parallel_for(end - begin, kWalkChunk, write);
     }
     if (end < num_buckets) {
-      part_written(
-          {entries_.first_index(end), entries_.num_entries_before(end), num_rows_before(end)});
+      const int64_t next_index = entries_.buckets().first_index(end);
+      entries_.FreeBelow(next_index);
+      part_written(next_index, num_rows_before(end));
     }
   }
-}
-
-std::vector<SumChunk::Mark> HostMergePass::MarkNewRows(size_t max_marks) const {
-  std::vector<SumChunk::Mark> marks;
-  marks.reserve(std::min(max_marks, num_new_rows()));
-  const size_t step = num_new_rows() / max_marks + 1;
-  for (size_t b = 0, next = step; b < entries_.num_buckets(); ++b) {
-    const size_t num_new = entries_.num_new_before(b);
-    if (num_new < next) continue;
-    marks.push_back({entries_.first_index(b), num_new});
-    next = num_new + step;
-  }
-  return marks;
 }
 
 }  // namespace condacc

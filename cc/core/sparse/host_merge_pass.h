@@ -9,11 +9,11 @@
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
+#include "cc/core/dense/host_workspace.h"
 #include "cc/core/dense/row_math.h"
 #include "cc/core/sparse/merged_rows.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
-#include "cc/core/sparse/sum_chunk.h"
 
 namespace condacc {
 
@@ -30,35 +30,21 @@ struct HostSource {
 // of MergeInto() or WriteTo().
 class HostMergePass {
  public:
-  // Keeps the references to `merged` and `sources`. `entries` is scratch memory for one entry per
-  // slice of all sources.
+  // Keeps the reference to `merged`.
   HostMergePass(const SliceLayout& layout, const MergedRows& merged,
-                const std::vector<HostSource>& sources, SliceEntry* entries,
-                const ParallelFor& parallel_for);
+                std::vector<HostSource> sources, HostWorkspace& workspace);
 
   size_t num_rows() const { return num_rows_before(entries_.num_buckets()); }
   size_t num_new_rows() const { return entries_.num_new_before(entries_.num_buckets()); }
   size_t num_entries() const { return entries_.num_entries(); }
 
-  // Returns at most `max_marks` positions among the new rows, ascending and evenly spread, up to
-  // which a take can free their sums.
-  std::vector<SumChunk::Mark> MarkNewRows(size_t max_marks) const;
+  // Adds the sources to the sums in place, and the sums of new rows beside them. `merged` must be
+  // the object that was passed to the constructor.
+  void MergeInto(MergedRows* merged, HostWorkspace& workspace);
 
-  // Adds the sources to the sums in place. The sums of new rows are written to `new_sums`:
-  // [num_new_rows(), width] of the sum type. `all_rows` has memory for num_rows() rows, and
-  // replaces `merged`, which must be the object that was passed to the constructor.
-  void MergeInto(MergedRows* merged, MergedRows all_rows, void* new_sums,
-                 const ParallelFor& parallel_for);
-
-  // Where a result has been written up to: `num_rows` rows, with indices below `index`, from the
-  // first `num_entries` entries. The sums of these rows and these entries will not be read again.
-  struct Position {
-    int64_t index;
-    size_t num_entries;
-    size_t num_rows;
-  };
-  // Called between the parts of a result.
-  using PartWritten = FunctionRef<void(const Position& position)>;
+  // Called between the parts of a result, of which `num_rows` rows have been written. Their indices
+  // are below `index`. Their sums and entries will not be read again.
+  using PartWritten = FunctionRef<void(int64_t index, size_t num_rows)>;
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
@@ -66,7 +52,7 @@ class HostMergePass {
   // and the calling thread calls `part_written` between them. Allocates nothing and cannot fail.
   void WriteTo(
       int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
-      size_t num_parts = 1, PartWritten part_written = [](const Position&) {});
+      size_t num_parts = 1, PartWritten part_written = [](int64_t, size_t) {});
 
  private:
   struct Output;
@@ -83,13 +69,13 @@ class HostMergePass {
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
   void MergeBuckets(size_t first, size_t last, const RowAdder& adder, const MergedRows& all_rows,
-                    char* new_sums) const;
+                    const RowPieces& new_sums) const;
   void WriteBuckets(size_t first, size_t last, const Output& output) const;
 
   const SliceLayout layout_;
   const MergedRows& merged_;
-  const std::vector<HostSource>& sources_;
-  const SortedEntries entries_;
+  const std::vector<HostSource> sources_;
+  SortedEntries entries_;
   const bool has_weights_;  // If false, the weights of all sources are 1.
   const bool is_cached_;    // Whether all sources and results may be in the caches.
 };

@@ -7,7 +7,6 @@
 #include <list>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/round_sum.h"
@@ -15,7 +14,6 @@
 #include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/host_merge_pass.h"
 #include "cc/core/sparse/row_format.h"
-#include "cc/core/sparse/sum_chunk.h"
 
 namespace condacc {
 
@@ -47,27 +45,12 @@ class HostRows {
   Value Finish(Workspace& workspace);
 
   // Frees all merged rows.
-  void Clear() {
-    merged_ = MergedRows();
-    chunks_.clear();
-  }
+  void Clear() { merged_ = MergedRows(); }
 
  private:
-  // Entries and merged sums are freed while a result is written, at least so many bytes at a time,
-  // and at most so many times.
-  static constexpr size_t kMinDiscarded = size_t{4} << 20;
-  static constexpr size_t kMaxParts = 10;
-
-  // A merge of gradients, and the memory for it.
-  struct Merging {
-    std::vector<HostSource> sources;
-    Buffer entries;
-    std::optional<HostMergePass> merge;
-  };
-  // A result to be written.
+  // A result to be written: either a merge of gradients or, if set, one gradient as it is.
   struct Output {
-    Merging merging;
-    // If set, this gradient is the result, and nothing is merged.
+    std::optional<HostMergePass> merge;
     Gradient* forwarded = nullptr;
     double divisor = 0;
     Value value;
@@ -80,16 +63,12 @@ class HostRows {
            pending.front().weight == 1 && pending.front().index_span.is_ascending;
   }
 
-  // Allocates the entries of the gradients and sorts them. May also throw std::bad_alloc.
-  Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
-                      Merging* merging) const;
   // Merges everything into `value`. Frees piece by piece what has been read.
   void Write(const Value& value, Workspace& workspace);
 
   const SumOptions& options_;
   const RowFormat& format_;
   MergedRows merged_;
-  std::vector<SumChunk> chunks_;    // Memory of the merged sums.
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };
 

@@ -9,7 +9,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kOverfull = 8;  // A bucket of more than this many shares is too large.
+constexpr size_t kOverfull = 8;  // A bucket of more than this many shares is divided.
 
 }  // namespace
 
@@ -36,8 +36,19 @@ size_t IndexBuckets::ChooseSlots(int64_t max, size_t wanted) {
 bool IndexBuckets::IsAnyOverfull(const std::vector<int64_t>& sample, size_t num_slots) const {
   if (shift_ == 0) return false;  // The bucket of one index cannot be divided.
   const size_t max_size = kOverfull * (sample.size() / num_slots + 1);
-  for (size_t i = max_size; i < sample.size(); ++i) {
-    if (BucketOf(sample[i]) == BucketOf(sample[i - max_size])) return true;
+  size_t bucket = num_slots;  // None so far.
+  size_t size = 0;            // How much of the sample is in the bucket.
+  size_t num_equal = 0;       // How much of it is equal to the current index.
+  size_t max_equal = 0;
+  for (size_t i = 0; i < sample.size(); ++i) {
+    num_equal = i > 0 && sample[i] == sample[i - 1] ? num_equal + 1 : 1;
+    if (BucketOf(sample[i]) != bucket) {
+      bucket = BucketOf(sample[i]);
+      size = max_equal = 0;
+    }
+    max_equal = std::max(max_equal, num_equal);
+    // Without its most frequent index, which stays together in any case.
+    if (++size - max_equal > max_size) return true;
   }
   return false;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace condacc {
@@ -14,10 +15,10 @@ struct IndexRange {
   int64_t max;
 };
 
-// Buckets are ascending ranges of indices, which cover `range` and are chosen by a sample. They are
-// equally wide, unless that would put far more than its share into one of them, because the indices
-// are in clusters, have an outlier, or are often the same. Then the buckets begin at quantiles of
-// the sample, and an index that is several quantiles in a row has a bucket of its own.
+// Buckets are ascending ranges of indices, which are chosen by a sample. They are equally wide,
+// unless that would put far more than its share of different indices into one of them, because the
+// indices are in clusters or have an outlier. Then the buckets begin at quantiles of the sample,
+// and an index that is several quantiles in a row has a bucket of its own.
 class IndexBuckets {
  public:
   IndexBuckets() : IndexBuckets({0, 0}, {}, 1) {}
@@ -54,6 +55,11 @@ class IndexBuckets {
 
   // A bucket covers the indices from its first_index() up to that of the next bucket.
   int64_t first_index(size_t bucket) const { return first_indices_[bucket]; }
+  // The last bucket covers all higher indices.
+  int64_t last_index(size_t bucket) const {
+    const bool is_last = bucket + 1 == size();
+    return is_last ? std::numeric_limits<int64_t>::max() : first_indices_[bucket + 1] - 1;
+  }
 
  private:
   // Divides the range into at most `wanted` slots of 2^shift_ indices, and returns their number.

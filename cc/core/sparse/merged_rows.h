@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <new>
+#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/buffer.h"
+#include "cc/core/dense/host_workspace.h"
+#include "cc/core/sparse/row_pieces.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
 
@@ -16,13 +19,13 @@ namespace condacc {
 // The rows merged so far: their indices, ascending and unique, and for each its sum and the total
 // weight of the gradients that contain it.
 struct MergedRows {
-  static constexpr size_t kWordsPerRow = 3;  // Words of 8 bytes.
-
   MergedRows() = default;
-  // `lists` has kWordsPerRow words for each row. They are not initialised, so that the threads that
-  // write the rows share the cost of its pages.
-  MergedRows(Buffer lists, size_t num_rows) : size_(num_rows), lists_(std::move(lists)) {
+  // Allocates memory for the lists of this many rows. It is not initialised, so that the threads
+  // that write the rows share the cost of its pages. May throw std::bad_alloc.
+  MergedRows(size_t num_rows, HostWorkspace& workspace) : size_(num_rows) {
     static_assert(sizeof(void*) == sizeof(int64_t) && sizeof(double) == sizeof(int64_t));
+    lists_ = workspace.AllocateInner(3 * num_rows * sizeof(int64_t));
+    if (!lists_) throw std::bad_alloc();
     indices = static_cast<int64_t*>(lists_.data());
     sums = reinterpret_cast<void**>(indices + num_rows);
     weights = reinterpret_cast<double*>(indices + 2 * num_rows);
@@ -37,6 +40,7 @@ struct MergedRows {
   int64_t* indices = nullptr;
   void** sums = nullptr;  // Each has SliceLayout::width elements of SliceLayout::sum_type().
   double* weights = nullptr;
+  std::vector<RowPieces> sum_memory;  // The sums of the rows that were new in each fold.
 
  private:
   size_t size_ = 0;

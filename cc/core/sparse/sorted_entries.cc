@@ -56,13 +56,14 @@ IndexRange RangeOfAll(const std::vector<IndexSpan>& gradients, const IndexSpan& 
 }  // namespace
 
 SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
-                             const IndexSpan& merged_indices, SliceEntry* entries,
-                             const ParallelFor& parallel_for)
-    : entries_(entries) {
+                             const IndexSpan& merged_indices, HostWorkspace& workspace) {
   for (const IndexSpan& indices : gradients) num_entries_ += indices.size;
   ChooseBuckets(gradients, merged_indices);
-  Deal(gradients, Count(gradients, parallel_for), parallel_for);
-  Sort(merged_indices, parallel_for);
+  Counts counts = Count(gradients, workspace.parallel_for());
+  StartAll(&counts);
+  entries_ = RowPieces(buckets_, starts_, sizeof(SliceEntry), workspace);
+  Deal(gradients, counts, workspace.parallel_for());
+  Sort(merged_indices, workspace.parallel_for());
 }
 
 size_t SortedEntries::chunk_size() const {
@@ -114,7 +115,7 @@ void SortedEntries::LocateMergedIndices(const IndexSpan& merged_indices) {
   const int64_t* start = merged_indices.data;
   merged_starts_[0] = 0;
   for (size_t b = 1; b < num_buckets() && start < end; ++b) {
-    start = std::lower_bound(start, end, first_index(b));
+    start = std::lower_bound(start, end, buckets_.first_index(b));
     merged_starts_[b] = static_cast<size_t>(start - merged_indices.data);
   }
 }
@@ -144,24 +145,23 @@ SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradien
   return counts;
 }
 
-// Turns the counts into positions: each chunk has its own positions in each bucket, so that threads
-// can write the entries of all chunks in parallel.
-void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
-                         const ParallelFor& parallel_for) {
+// Each chunk has its own places in each bucket, so that threads can write the entries of all chunks
+// in parallel.
+void SortedEntries::StartAll(Counts* counts) {
   starts_.assign(num_buckets() + 1, 0);
-  size_t place = 0;
   for (size_t bucket = 0; bucket < num_buckets(); ++bucket) {
-    starts_[bucket] = place;
-    for (std::vector<size_t>& chunk : counts) {
-      const size_t size = chunk[bucket];
-      chunk[bucket] = place;
-      place += size;
-    }
+    size_t size = 0;
+    for (std::vector<size_t>& chunk : *counts) size += std::exchange(chunk[bucket], size);
+    starts_[bucket + 1] = starts_[bucket] + size;
   }
-  starts_.back() = place;
+}
+
+void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, const Counts& starts,
+                         const ParallelFor& parallel_for) {
   ParallelForThrowing(parallel_for, num_chunks(), 1, [&](size_t first, size_t last) {
+    std::vector<SliceEntry*> places(num_buckets());
     for (size_t chunk = first; chunk < last; ++chunk) {
-      size_t* const places = counts[chunk].data();
+      for (size_t b = 0; b < num_buckets(); ++b) places[b] = begin(b) + starts[chunk][b];
       const size_t chunk_begin = chunk * chunk_size();
       const size_t chunk_end = std::min(num_entries_, chunk_begin + chunk_size());
       buckets_.WithBucketOf([&](auto bucket_of) {
@@ -172,7 +172,7 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
           };
           if (!gradients[g].is_ascending || gradients[g].size < kMinRun * num_buckets()) {
             for (size_t i = begin; i < end; ++i) {
-              entries_[places[bucket_of(indices[i])]++] = entry_at(i);
+              *places[bucket_of(indices[i])]++ = entry_at(i);
             }
             return;
           }
@@ -180,11 +180,11 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, Counts counts,
           // because each entry would otherwise wait until the one before has stored it.
           for (size_t i = begin; i < end;) {
             const size_t bucket = bucket_of(indices[i]);
-            SliceEntry* to = entries_ + places[bucket];
+            SliceEntry* to = places[bucket];
             do {
               *to++ = entry_at(i++);
             } while (i < end && bucket_of(indices[i]) == bucket);
-            places[bucket] = static_cast<size_t>(to - entries_);
+            places[bucket] = to;
           }
         });
       });
@@ -198,10 +198,7 @@ void SortedEntries::Sort(const IndexSpan& merged_indices, const ParallelFor& par
   ParallelForThrowing(parallel_for, num_buckets(), kSortChunk, [&](size_t first, size_t last) {
     BucketSorter sorter;
     for (size_t b = first; b < last; ++b) {
-      const bool is_last = b + 1 == num_buckets();
-      const int64_t last_index =
-          is_last ? std::numeric_limits<int64_t>::max() : first_index(b + 1) - 1;
-      sorter.Sort(begin(b), end(b), {first_index(b), last_index});
+      sorter.Sort(begin(b), end(b), {buckets_.first_index(b), buckets_.last_index(b)});
       new_starts_[b] = CountNew(b, merged_indices);
     }
   });

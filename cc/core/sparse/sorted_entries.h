@@ -8,8 +8,10 @@
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/parallel_for.h"
+#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/bucket_sorter.h"
 #include "cc/core/sparse/index_buckets.h"
+#include "cc/core/sparse/row_pieces.h"
 #include "cc/core/sparse/slices.h"
 
 namespace condacc {
@@ -23,26 +25,32 @@ class SortedEntries {
   // bucket, in the cache. No index may be negative. Gradients of 2^32 slices or more and more than
   // 2^32 gradients are not supported. `merged_indices` are the indices of the rows merged before,
   // ascending and without repeats. They are walked along with the entries, so they also count when
-  // buckets are chosen. `entries` is the memory for one entry per slice of all gradients. May throw
-  // std::bad_alloc.
+  // buckets are chosen. May throw std::bad_alloc.
   SortedEntries(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices,
-                SliceEntry* entries, const ParallelFor& parallel_for);
+                HostWorkspace& workspace);
 
+  const IndexBuckets& buckets() const { return buckets_; }
   size_t num_buckets() const { return buckets_.size(); }
   size_t num_entries() const { return starts_.back(); }
-  // The number of entries in lower buckets.
-  size_t num_entries_before(size_t bucket) const { return starts_[bucket]; }
   // The number of merged rows in lower buckets. `bucket` may be num_buckets().
   size_t num_merged_before(size_t bucket) const { return merged_starts_[bucket]; }
   // The number of rows in lower buckets that have entries but were not merged before.
   size_t num_new_before(size_t bucket) const { return new_starts_[bucket]; }
-  SliceEntry* begin(size_t bucket) const { return entries_ + starts_[bucket]; }
-  SliceEntry* end(size_t bucket) const { return entries_ + starts_[bucket + 1]; }
-  // A bucket covers the indices from its first_index() up to that of the next bucket.
-  int64_t first_index(size_t bucket) const { return buckets_.first_index(bucket); }
+  // The same for each bucket and, at the end, for num_buckets().
+  const std::vector<size_t>& new_starts() const { return new_starts_; }
+  SliceEntry* begin(size_t bucket) const {
+    return reinterpret_cast<SliceEntry*>(entries_.Of(bucket, starts_[bucket]));
+  }
+  SliceEntry* end(size_t bucket) const {
+    return begin(bucket) + (starts_[bucket + 1] - starts_[bucket]);
+  }
+
+  // Frees entries whose indices are below `index`, as far as their memory is in pieces.
+  void FreeBelow(int64_t index) { entries_.FreeBelow(index); }
 
  private:
-  // Counts[chunk][bucket] is how many entries of a chunk belong to a bucket.
+  // Counts[chunk][bucket] is how many entries of a chunk belong to a bucket or, after StartAll(),
+  // how many of lower chunks do.
   using Counts = std::vector<std::vector<size_t>>;
 
   void ChooseBuckets(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices);
@@ -50,7 +58,8 @@ class SortedEntries {
                               size_t num_walked) const;
   void LocateMergedIndices(const IndexSpan& merged_indices);
   Counts Count(const std::vector<IndexSpan>& gradients, const ParallelFor& parallel_for) const;
-  void Deal(const std::vector<IndexSpan>& gradients, Counts counts,
+  void StartAll(Counts* counts);
+  void Deal(const std::vector<IndexSpan>& gradients, const Counts& starts,
             const ParallelFor& parallel_for);
   void Sort(const IndexSpan& merged_indices, const ParallelFor& parallel_for);
   size_t CountNew(size_t bucket, const IndexSpan& merged_indices) const;
@@ -59,7 +68,7 @@ class SortedEntries {
   size_t num_chunks() const;
 
   IndexBuckets buckets_;
-  SliceEntry* const entries_;
+  RowPieces entries_;
   size_t num_entries_ = 0;
   // The positions at which the entries, the merged rows and the new rows of each bucket begin. The
   // last element is the position at which those of the last bucket end.

@@ -35,13 +35,13 @@ class MappedTensorBuffer : public TensorBuffer {
 
   // Returns the buffer of the first reference to `tensor_buffer`.
   static Buffer BufferOf(MappedTensorBuffer* tensor_buffer) {
-    static constexpr Buffer::Parts kParts = {
-        [](void* owner, size_t num_bytes) { MappingOf(owner).DiscardFirst(num_bytes); },
-        [](void* owner, size_t num_bytes) { MappingOf(owner).RefillAfter(num_bytes); }};
     TensorBuffer* const owner = tensor_buffer;
     return Buffer(
         owner->data(), owner, [](void* each) { static_cast<TensorBuffer*>(each)->Unref(); },
-        &kParts);
+        [](void* each, size_t num_bytes) {
+          static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(each))
+              ->mapping_.RefillAfter(num_bytes);
+        });
   }
 
   size_t size() const override { return num_bytes_; }
@@ -52,10 +52,6 @@ class MappedTensorBuffer : public TensorBuffer {
   }
 
  private:
-  static const Buffer& MappingOf(void* owner) {
-    return static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(owner))->mapping_;
-  }
-
   const Buffer mapping_;
   const size_t num_bytes_;
 };
@@ -119,13 +115,11 @@ Status CpuWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buff
   return *buffer ? Status() : Refused(type, shape);
 }
 
-Status CpuWorkspace::AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) {
+Buffer CpuWorkspace::AllocateInner(size_t num_bytes) {
   constexpr size_t kMinMapped = size_t{8} << 20;
-  TensorShape tf_shape;
-  if (!ConvertShape(shape, &tf_shape).ok()) return Refused(type, shape);
-  const size_t num_bytes = BytesOf(type, tf_shape);
-  *buffer = num_bytes < kMinMapped ? NewTensor(type, tf_shape) : MapBuffer(num_bytes);
-  return *buffer ? Status() : Refused(type, shape);
+  if (num_bytes >= kMinMapped) return MapBuffer(num_bytes);
+  const auto num_words = static_cast<int64_t>((num_bytes + sizeof(int64_t) - 1) / sizeof(int64_t));
+  return NewTensor(ElementType::kInt64, TensorShape({num_words}));
 }
 
 Buffer CpuWorkspace::NewTensor(ElementType type, const TensorShape& shape) const {

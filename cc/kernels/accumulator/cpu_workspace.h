@@ -28,7 +28,7 @@ class CpuWorkspace : public HostWorkspace {
 
   // Large buffers have huge pages, which are used again.
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
-  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override;
+  Buffer AllocateInner(size_t num_bytes) override;
   void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return parallel_for_; }
 

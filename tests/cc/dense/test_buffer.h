@@ -2,7 +2,6 @@
 #ifndef CONDACC_TESTS_DENSE_TEST_BUFFER_H_
 #define CONDACC_TESTS_DENSE_TEST_BUFFER_H_
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -27,12 +26,14 @@ namespace condacc {
 class TestBuffer {
  public:
   static Buffer Owning(size_t num_bytes) {
-    return Of(std::malloc(std::max<size_t>(num_bytes, 1)), true, num_bytes);
+    return Of(std::aligned_alloc(64, (num_bytes / 64 + 1) * 64), true, num_bytes);
   }
   static Buffer Borrowing(void* data) { return Of(data, false, 0); }
 
-  // The number of bytes that were discarded, in the whole process.
-  static int64_t num_discarded() { return Discarded(); }
+  // The number of bytes of freed buffers, in the whole process: now, and when a buffer was refilled
+  // last.
+  static int64_t num_freed_bytes() { return FreedBytes(); }
+  static int64_t num_freed_at_refill() { return FreedAtRefill(); }
   // The number of buffers of both kinds that are not empty, in the whole process.
   static int64_t num_live() { return Live(); }
 
@@ -41,32 +42,21 @@ class TestBuffer {
     void* data;
     bool owned;
     size_t num_bytes;
-    size_t num_discarded;
   };
 
   static Buffer Of(void* data, bool owned, size_t num_bytes) {
     auto* const memory = static_cast<Memory*>(std::malloc(sizeof(Memory)));
-    *memory = {data, owned, num_bytes, 0};
+    *memory = {data, owned, num_bytes};
     ++Live();
-    static constexpr Buffer::Parts kParts = {Discard, Refill};
-    return Buffer(data, memory, Release, &kParts);
+    return Buffer(data, memory, Release, Refill);
   }
 
   static void Release(void* owner) {
     auto* const memory = static_cast<Memory*>(owner);
+    FreedBytes() += static_cast<int64_t>(memory->num_bytes);
     if (memory->owned) std::free(memory->data);
     std::free(memory);
     --Live();
-  }
-
-  // Overwrites the discarded bytes, so that a test notices if they are read.
-  static void Discard(void* owner, size_t num_bytes) {
-    auto* const memory = static_cast<Memory*>(owner);
-    ASSERT_LE(num_bytes, memory->num_bytes);
-    ASSERT_GE(num_bytes, memory->num_discarded);
-    std::memset(memory->data, 0xcb, num_bytes);
-    Discarded() += static_cast<int64_t>(num_bytes - memory->num_discarded);
-    memory->num_discarded = num_bytes;
   }
 
   // Overwrites what follows, so that a test notices if it was in use already.
@@ -74,11 +64,17 @@ class TestBuffer {
     auto* const memory = static_cast<Memory*>(owner);
     ASSERT_LE(num_bytes, memory->num_bytes);
     std::memset(static_cast<char*>(memory->data) + num_bytes, 0xcb, memory->num_bytes - num_bytes);
+    FreedAtRefill() = FreedBytes().load();
   }
 
-  static std::atomic<int64_t>& Discarded() {
-    static std::atomic<int64_t> discarded{0};
-    return discarded;
+  static std::atomic<int64_t>& FreedBytes() {
+    static std::atomic<int64_t> freed{0};
+    return freed;
+  }
+
+  static std::atomic<int64_t>& FreedAtRefill() {
+    static std::atomic<int64_t> freed{0};
+    return freed;
   }
 
   static std::atomic<int64_t>& Live() {
@@ -99,8 +95,9 @@ class TestWorkspace : public HostWorkspace {
     *buffer = TestBuffer::Owning(static_cast<size_t>(shape.num_elements()) * SizeOf(type));
     return Status();
   }
-  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return TestWorkspace::Allocate(type, shape, buffer);
+  Buffer AllocateInner(size_t num_bytes) override {
+    if (num_allocations_++ == refused_allocation_) return Buffer();
+    return TestBuffer::Owning(num_bytes);
   }
   const ParallelFor& parallel_for() const override { return parallel_for_; }
   void Add(const DenseAddArgs& args) override {

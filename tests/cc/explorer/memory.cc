@@ -32,23 +32,15 @@ void Free(void* owner) {
   --num_buffers;
 }
 
-void Discard(void* owner, size_t num_bytes) {
-  auto* const memory = static_cast<Memory*>(owner);
-  if (num_bytes > memory->num_bytes) Abort("more is discarded than there is");
-  std::memset(memory->data, 0xcb, num_bytes);
-}
-
 void Refill(void* owner, size_t num_bytes) {
   auto* const memory = static_cast<Memory*>(owner);
   if (num_bytes > memory->num_bytes) Abort("more is in use than there is");
   std::memset(memory->data + num_bytes, 0xcb, memory->num_bytes - num_bytes);
 }
 
-constexpr Buffer::Parts kParts = {Discard, Refill};
-
 Buffer BufferOf(char* data, size_t num_bytes, bool is_owned) {
   ++num_buffers;
-  return Buffer(data, new Memory{data, num_bytes, is_owned}, Free, &kParts);
+  return Buffer(data, new Memory{data, num_bytes, is_owned}, Free, Refill);
 }
 
 Status Allocate(size_t num_bytes, Buffer* buffer) {
@@ -118,6 +110,13 @@ ExplorerWorkspace::ExplorerWorkspace()
 Status ExplorerSparseWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buffer) {
   use_.Check();
   return explorer::Allocate(static_cast<size_t>(shape.num_elements()) * SizeOf(type), buffer);
+}
+
+Buffer ExplorerWorkspace::AllocateInner(size_t num_bytes) {
+  use_.Check();
+  Buffer buffer;
+  (void)explorer::Allocate(num_bytes, &buffer);
+  return buffer;
 }
 
 const ParallelFor& ExplorerWorkspace::parallel_for() const {

@@ -43,9 +43,7 @@ class UseChecker {
 class ExplorerWorkspace : public HostWorkspace {
  public:
   ExplorerWorkspace();
-  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return Allocate(type, shape, buffer);
-  }
+  Buffer AllocateInner(size_t num_bytes) override;
   const ParallelFor& parallel_for() const override;
 
  protected:

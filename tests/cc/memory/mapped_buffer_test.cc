@@ -58,23 +58,6 @@ TEST_F(MappedBufferTest, OccupiesNoMemoryBeforeItIsWritten) {
   EXPECT_EQ(NumResidentPages(buffer.data(), kNumBytes), 0u);
 }
 
-TEST_F(MappedBufferTest, GivesDiscardedPagesToThePool) {
-  const Buffer buffer = Filled(7);
-  size_t num_discarded = 0;
-  for (const size_t num_huge_pages : {size_t{1}, size_t{3}}) {
-    num_discarded = num_huge_pages * kHugePageBytes;
-    buffer.DiscardFirst(num_discarded + 1000);
-    EXPECT_EQ(PagePool::Global().num_bytes(), num_discarded);
-  }
-  EXPECT_TRUE(AreAll(buffer, num_discarded, kNumBytes, 7)) << "the rest keeps its contents";
-}
-
-TEST_F(MappedBufferTest, KeepsItsContentsIfLessThanAHugePageIsDiscarded) {
-  const Buffer buffer = Filled(7);
-  buffer.DiscardFirst(kHugePageBytes - 1);
-  EXPECT_TRUE(AreAll(buffer, 0, kNumBytes, 7));
-}
-
 TEST_F(MappedBufferTest, ANewBufferHasThePagesOfAFreedOne) {
   Filled(7);
   EXPECT_EQ(PagePool::Global().num_bytes(), kNumPages * kHugePageBytes);
@@ -83,16 +66,19 @@ TEST_F(MappedBufferTest, ANewBufferHasThePagesOfAFreedOne) {
   EXPECT_TRUE(AreAll(buffer, 0, kNumBytes, 7));
 }
 
-TEST_F(MappedBufferTest, IsRefilledWithDiscardedPagesAfterWhatIsInUse) {
+TEST_F(MappedBufferTest, IsRefilledWithFreedPagesAfterWhatIsInUse) {
   const Buffer result = MapBuffer(kNumBytes);
-  const Buffer sums = Filled(7);
   std::memset(result.data(), 1, kHugePageBytes + 1);
-  sums.DiscardFirst(kHugePageBytes);
+  const auto free_pages = [](size_t num_pages) {
+    const Buffer sums = MapBuffer(num_pages * kHugePageBytes);
+    std::memset(sums.data(), 7, num_pages * kHugePageBytes);
+  };
+  free_pages(1);
   result.RefillAfter(kHugePageBytes + 1);
   EXPECT_TRUE(AreAll(result, 0, kHugePageBytes + 1, 1));
   EXPECT_TRUE(AreAll(result, 2 * kHugePageBytes, 3 * kHugePageBytes, 7));
   std::memset(result.data(), 1, 3 * kHugePageBytes);
-  sums.DiscardFirst(4 * kHugePageBytes);
+  free_pages(3);
   result.RefillAfter(2 * kHugePageBytes);
   EXPECT_TRUE(AreAll(result, 0, 3 * kHugePageBytes, 1)) << "pages that came before stay";
   EXPECT_TRUE(AreAll(result, 3 * kHugePageBytes, kNumBytes, 7));

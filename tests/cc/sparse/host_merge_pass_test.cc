@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <random>
 #include <vector>
 
@@ -23,34 +22,27 @@ std::vector<HostSource> SourcesOf(const std::vector<Slices>& gradients) {
 
 // Merges the first gradients in steps, and the rest while the result is written.
 Slices MergeInSteps(const std::vector<Slices>& gradients, const std::vector<size_t>& steps,
-                    size_t width, int64_t divisor, const ParallelFor& parallel_for) {
+                    size_t width, int64_t divisor, TestWorkspace& workspace) {
   const SliceLayout layout{ElementType::kFloat32, width};
   MergedRows merged;
-  std::list<std::vector<float>> chunks;
   size_t begin = 0;
   for (size_t end : steps) {
     const std::vector<Slices> step(gradients.begin() + begin, gradients.begin() + end);
-    const std::vector<HostSource> sources = SourcesOf(step);
-    std::vector<SliceEntry> entries = EntriesFor(sources);
-    HostMergePass merge(layout, merged, sources, entries.data(), parallel_for);
-    chunks.emplace_back(merge.num_new_rows() * width + 1);
-    merge.MergeInto(&merged, RowsFor(merge), chunks.back().data(), parallel_for);
+    HostMergePass(layout, merged, SourcesOf(step), workspace).MergeInto(&merged, workspace);
     begin = end;
   }
   const std::vector<Slices> rest(gradients.begin() + begin, gradients.end());
-  const std::vector<HostSource> sources = SourcesOf(rest);
-  std::vector<SliceEntry> entries = EntriesFor(sources);
-  HostMergePass merge(layout, merged, sources, entries.data(), parallel_for);
+  HostMergePass merge(layout, merged, SourcesOf(rest), workspace);
   Slices result;
   result.indices.resize(merge.num_rows());
   result.values.resize(merge.num_rows() * width);
-  merge.WriteTo(result.indices.data(), result.values.data(), divisor, parallel_for);
+  merge.WriteTo(result.indices.data(), result.values.data(), divisor, workspace.parallel_for());
   return result;
 }
 
 class HostMergePassTest : public testing::TestWithParam<bool> {
  protected:
-  ParallelFor parallel_for() const { return GetParam() ? ParallelFor(ThreadedFor) : SerialFor; }
+  TestWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
 };
 
 // Sums without elements may have null pointers.
@@ -58,16 +50,13 @@ TEST_P(HostMergePassTest, RowsWithoutWidthAreMergedAndWrittenWithoutMemory) {
   const SliceLayout layout{ElementType::kFloat32, 0};
   MergedRows merged;
   const Slices gradient{{5, 1}, {}};
-  const std::vector<HostSource> sources = {SourceOf(gradient)};
-  std::vector<SliceEntry> entries = EntriesFor(sources);
-  HostMergePass fold(layout, merged, sources, entries.data(), parallel_for());
+  HostMergePass fold(layout, merged, {SourceOf(gradient)}, workspace_);
   EXPECT_EQ(fold.num_new_rows(), 2u);
-  fold.MergeInto(&merged, RowsFor(fold), /*new_sums=*/nullptr, parallel_for());
-  const std::vector<HostSource> none;
-  HostMergePass merge(layout, merged, none, /*entries=*/nullptr, parallel_for());
+  fold.MergeInto(&merged, workspace_);
+  HostMergePass merge(layout, merged, {}, workspace_);
   EXPECT_EQ(merge.num_new_rows(), 0u);
   std::vector<int64_t> indices(merge.num_rows());
-  merge.WriteTo(indices.data(), /*values=*/nullptr, /*divisor=*/0, parallel_for());
+  merge.WriteTo(indices.data(), /*values=*/nullptr, /*divisor=*/0, workspace_.parallel_for());
   EXPECT_EQ(indices, (std::vector<int64_t>{1, 5}));
 }
 
@@ -88,9 +77,9 @@ TEST_P(HostMergePassTest, EqualsAddingRowAfterRowToTheLastBit) {
     for (size_t end = random() % 3; end < gradients.size(); end += 1 + random() % 3) {
       steps.push_back(end);
     }
-    EXPECT_EQ(MergeInSteps(gradients, steps, width, 0, parallel_for()),
+    EXPECT_EQ(MergeInSteps(gradients, steps, width, 0, workspace_),
               Merged(gradients, width, Reduction::kMean));
-    EXPECT_EQ(MergeInSteps(gradients, steps, width, 1, parallel_for()),
+    EXPECT_EQ(MergeInSteps(gradients, steps, width, 1, workspace_),
               Merged(gradients, width, Reduction::kSum));
   }
 }
@@ -103,7 +92,7 @@ TEST_P(HostMergePassTest, LargeResultsHaveTheSameBits) {
   for (int i = 0; i < 3; ++i) gradients.push_back(RandomSlices(&random, 70000, 1 << 18, kWidth));
   for (size_t i = 0; i < gradients[1].indices.size(); i += 5) gradients[1].indices[i] = 77;
   for (const std::vector<size_t>& steps : {std::vector<size_t>{}, {1, 2}}) {
-    EXPECT_EQ(MergeInSteps(gradients, steps, kWidth, 3, parallel_for()),
+    EXPECT_EQ(MergeInSteps(gradients, steps, kWidth, 3, workspace_),
               Merged(gradients, kWidth, Reduction::kGlobalMean));
   }
 }
@@ -113,8 +102,7 @@ TEST_P(HostMergePassTest, ManyEntriesOfOneRowAmongFewOfOthers) {
   Slices hot = RandomSlices(&random, 100000, 1000000, 2);
   for (size_t i = 0; i < hot.indices.size(); i += 2) hot.indices[i] = 77;
   const std::vector<Slices> gradients = {hot, RandomSlices(&random, 10, 100, 2), hot};
-  EXPECT_EQ(MergeInSteps(gradients, {1}, 2, 0, parallel_for()),
-            Merged(gradients, 2, Reduction::kMean));
+  EXPECT_EQ(MergeInSteps(gradients, {1}, 2, 0, workspace_), Merged(gradients, 2, Reduction::kMean));
 }
 
 // Returns indices in clusters of clusters, and isolated ones far away from all others.
@@ -135,14 +123,14 @@ TEST_P(HostMergePassTest, RowsInClustersAreMergedLikeOthers) {
       ClusteredSlices(&random, 40000), ClusteredSlices(&random, 9000),
       RandomSlices(&random, 40000, 500, 2), ClusteredSlices(&random, 40000)};
   for (const std::vector<size_t>& steps : {std::vector<size_t>{}, {1}, {2, 3}, {1, 2, 3}, {4}}) {
-    EXPECT_EQ(MergeInSteps(gradients, steps, 2, 0, parallel_for()),
+    EXPECT_EQ(MergeInSteps(gradients, steps, 2, 0, workspace_),
               Merged(gradients, 2, Reduction::kMean));
   }
 }
 
 TEST_P(HostMergePassTest, NothingMergedWithNothingIsNothing) {
-  EXPECT_EQ(MergeInSteps({}, {}, 3, 0, parallel_for()), Slices());
-  EXPECT_EQ(MergeInSteps({Slices(), Slices()}, {1}, 3, 0, parallel_for()), Slices());
+  EXPECT_EQ(MergeInSteps({}, {}, 3, 0, workspace_), Slices());
+  EXPECT_EQ(MergeInSteps({Slices(), Slices()}, {1}, 3, 0, workspace_), Slices());
 }
 
 TEST_P(HostMergePassTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
@@ -157,62 +145,47 @@ TEST_P(HostMergePassTest, NarrowTypesAreAddedInFloat32AndRoundedOnce) {
   const std::vector<HostSource> rest(sources.begin() + 40, sources.end());
   const SliceLayout layout{ElementType::kFloat16, 1};
   MergedRows merged;
-  float sum = -1;
-  std::vector<SliceEntry> entries(kCount);
-  HostMergePass fold(layout, merged, first, entries.data(), parallel_for());
+  HostMergePass fold(layout, merged, first, workspace_);
   ASSERT_EQ(fold.num_new_rows(), 1u);
-  fold.MergeInto(&merged, RowsFor(fold), &sum, parallel_for());
-  EXPECT_EQ(sum, 4096 + 39);
+  fold.MergeInto(&merged, workspace_);
   ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(*static_cast<const float*>(merged.sums[0]), 4096 + 39);
   EXPECT_EQ(merged.weights[0], 40);
   int64_t row = -1;
   Float16 total{0};
-  HostMergePass(layout, merged, rest, entries.data(), parallel_for())
-      .WriteTo(&row, &total, 1, parallel_for());
+  HostMergePass(layout, merged, rest, workspace_)
+      .WriteTo(&row, &total, 1, workspace_.parallel_for());
   EXPECT_EQ(row, 3);
   EXPECT_EQ(Float16::ToFloat(total), 4160);  // This is 4159, rounded to even once.
 }
 
-// Overwrites the memory that was reported as read or as unused, so that the test notices if it is
-// read again or was in use.
+// Frees what was reported as read, and overwrites what was reported as unused, so that the test
+// notices if one is read again, or the other was in use.
 TEST_P(HostMergePassTest, WhatIsWrittenIsNotReadAgainAndWhatFollowsIsUnused) {
   std::mt19937 random(3);
   const std::vector<Slices> gradients = {RandomSlices(&random, 20000, 1 << 17, 2),
                                          RandomSlices(&random, 9000, 1 << 17, 2)};
   const SliceLayout layout{ElementType::kFloat32, 2};
   MergedRows merged;
-  const std::vector<HostSource> first = {SourceOf(gradients[0])};
-  std::vector<SliceEntry> entries = EntriesFor(first);
-  HostMergePass fold(layout, merged, first, entries.data(), parallel_for());
-  std::vector<float> sums(fold.num_new_rows() * 2);
-  const std::vector<SumChunk::Mark> marks = fold.MarkNewRows(16);
-  fold.MergeInto(&merged, RowsFor(fold), sums.data(), parallel_for());
-  ASSERT_GE(marks.size(), 8u);
-  ASSERT_LE(marks.size(), 16u);
-  for (const SumChunk::Mark& mark : marks) {
-    const int64_t* const place =
-        std::lower_bound(merged.indices, merged.indices + merged.size(), mark.index);
-    EXPECT_EQ(mark.num_rows, static_cast<size_t>(place - merged.indices));
-  }
-  const std::vector<HostSource> second = {SourceOf(gradients[1])};
-  entries = EntriesFor(second);
-  HostMergePass merge(layout, merged, second, entries.data(), parallel_for());
+  HostMergePass(layout, merged, {SourceOf(gradients[0])}, workspace_)
+      .MergeInto(&merged, workspace_);
+  HostMergePass merge(layout, merged, {SourceOf(gradients[1])}, workspace_);
   Slices result;
   result.indices.resize(merge.num_rows());
   result.values.resize(merge.num_rows() * 2);
   size_t num_calls = 0;
-  const auto spoil = [&](const HostMergePass::Position& written) {
+  const auto spoil = [&](int64_t index, size_t num_rows) {
     ++num_calls;
-    const int64_t* const end =
-        std::lower_bound(merged.indices, merged.indices + merged.size(), written.index);
-    std::fill(sums.begin(), sums.begin() + 2 * (end - merged.indices), -99.0f);
-    std::fill_n(entries.begin(), written.num_entries, SliceEntry{-1, ~0u, ~0u});
-    const auto num_rows = static_cast<ptrdiff_t>(written.num_rows);
-    EXPECT_LT(result.indices[written.num_rows - 1], written.index);
-    std::fill(result.indices.begin() + num_rows, result.indices.end(), -1);
-    std::fill(result.values.begin() + 2 * num_rows, result.values.end(), -99.0f);
+    for (size_t i = 0; i < merged.size() && merged.indices[i] < index; ++i) {
+      std::fill_n(static_cast<float*>(merged.sums[i]), 2, -99.0f);
+    }
+    EXPECT_LT(result.indices[num_rows - 1], index);
+    const auto num_written = static_cast<ptrdiff_t>(num_rows);
+    std::fill(result.indices.begin() + num_written, result.indices.end(), -1);
+    std::fill(result.values.begin() + 2 * num_written, result.values.end(), -99.0f);
   };
-  merge.WriteTo(result.indices.data(), result.values.data(), 0, parallel_for(), 5, spoil);
+  merge.WriteTo(result.indices.data(), result.values.data(), 0, workspace_.parallel_for(), 5,
+                spoil);
   EXPECT_EQ(num_calls, 4u);
   EXPECT_EQ(result, Merged(gradients, 2, Reduction::kMean));
 }

@@ -61,10 +61,20 @@ TEST(IndexBucketsTest, AnOutlierAndClustersLeaveNoBucketFarLargerThanOthers) {
   ExpectBucketsHold(buckets, {0, 1, 4, 5, 10004, 10005, int64_t{1} << 41, kMaxIndex});
 }
 
-TEST(IndexBucketsTest, AFrequentIndexHasABucketOfItsOwn) {
+TEST(IndexBucketsTest, BucketsStayEquallyWideIfOnlyOneIndexIsFrequent) {
+  std::vector<int64_t> indices(5000, 777);
+  for (int64_t i = 0; i < 5000; ++i) indices.push_back(i << 10);
+  const IndexBuckets buckets({0, 5000 << 10}, indices, 100);
+  ASSERT_GE(buckets.size(), 50u);
+  for (size_t b = 2; b < buckets.size(); ++b) {
+    EXPECT_EQ(buckets.first_index(b) - buckets.first_index(b - 1), buckets.first_index(1));
+  }
+}
+
+TEST(IndexBucketsTest, AFrequentIndexInAClusterHasABucketOfItsOwn) {
   for (int64_t frequent : {int64_t{0}, int64_t{777}, kMaxIndex - 1, kMaxIndex}) {
     std::vector<int64_t> indices(5000, frequent);
-    for (int64_t i = 0; i < 5000; ++i) indices.push_back(kMaxIndex / 5000 * i);
+    for (int64_t i = 0; i < 5000; ++i) indices.push_back((kMaxIndex >> 20) / 5000 * i);
     const IndexBuckets buckets({0, kMaxIndex}, indices, 100);
     const size_t bucket = buckets.BucketOf(frequent);
     EXPECT_EQ(buckets.first_index(bucket), frequent);

@@ -20,21 +20,29 @@ namespace {
 // If the parameter is true, there are several threads.
 class SortedEntriesTest : public testing::TestWithParam<bool> {
  protected:
-  ParallelFor parallel_for() const { return GetParam() ? ParallelFor(ThreadedFor) : SerialFor; }
+  TestWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
 };
+
+// Returns the entries of all buckets.
+std::vector<SliceEntry> AllOf(const SortedEntries& sorted) {
+  std::vector<SliceEntry> entries;
+  for (size_t b = 0; b < sorted.num_buckets(); ++b) {
+    entries.insert(entries.end(), sorted.begin(b), sorted.end(b));
+  }
+  return entries;
+}
 
 INSTANTIATE_TEST_SUITE_P(SerialAndThreaded, SortedEntriesTest, testing::Bool());
 
 TEST_P(SortedEntriesTest, AreInOrderOfIndicesAndThenOfArrival) {
   const std::vector<int64_t> a = {5, 1, 5};
   const std::vector<int64_t> b = {1, int64_t{1} << 60, 0};
-  SliceEntry memory[6];
   const SortedEntries sorted({{a.data(), 3, 1, 5, false}, {b.data(), 3, 0, b[1], false}},
-                             IndexSpan(), memory, parallel_for());
+                             IndexSpan(), workspace_);
   std::vector<std::vector<int64_t>> entries;
   for (size_t bucket = 0; bucket < sorted.num_buckets(); ++bucket) {
     for (const SliceEntry* e = sorted.begin(bucket); e < sorted.end(bucket); ++e) {
-      EXPECT_GE(e->index, sorted.first_index(bucket));
+      EXPECT_GE(e->index, sorted.buckets().first_index(bucket));
       entries.push_back({e->index, e->gradient, e->position});
     }
   }
@@ -56,15 +64,15 @@ TEST_P(SortedEntriesTest, WideIndicesWithCommonPrefixesAreSorted) {
   for (size_t i = 0; i < indices.size(); ++i) {
     expected.push_back({indices[i], 0, static_cast<uint32_t>(i)});
   }
-  std::vector<SliceEntry> memory(indices.size());
   const auto [min, max] = std::minmax_element(indices.begin(), indices.end());
   const SortedEntries sorted({{indices.data(), indices.size(), *min, *max, false}}, IndexSpan(),
-                             memory.data(), parallel_for());
+                             workspace_);
+  const std::vector<SliceEntry> entries = AllOf(sorted);
   std::stable_sort(expected.begin(), expected.end(),
                    [](const SliceEntry& a, const SliceEntry& b) { return a.index < b.index; });
   for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(memory[i].index, expected[i].index) << "entry " << i;
-    EXPECT_EQ(memory[i].position, expected[i].position) << "entry " << i;
+    EXPECT_EQ(entries[i].index, expected[i].index) << "entry " << i;
+    EXPECT_EQ(entries[i].position, expected[i].position) << "entry " << i;
   }
 }
 
@@ -81,8 +89,9 @@ TEST_P(SortedEntriesTest, AscendingGradientsInClustersAreSorted) {
   const std::vector<IndexSpan> gradients = {SourceOf(even).indices, IndexSpan(),
                                             SourceOf(odd).indices};
   ASSERT_TRUE(gradients[0].is_ascending && gradients[2].is_ascending);
-  std::vector<SliceEntry> entries(even.indices.size() + odd.indices.size());
-  const SortedEntries sorted(gradients, IndexSpan(), entries.data(), parallel_for());
+  const SortedEntries sorted(gradients, IndexSpan(), workspace_);
+  const std::vector<SliceEntry> entries = AllOf(sorted);
+  ASSERT_EQ(entries.size(), even.indices.size() + odd.indices.size());
   ASSERT_GT(sorted.num_buckets(), 3u);
   for (size_t i = 0; i < entries.size(); ++i) {
     ASSERT_EQ(entries[i].gradient, i % 2 == 0 ? 0u : 2u);
@@ -100,14 +109,14 @@ TEST_P(SortedEntriesTest, NoBucketOfClusteredRowsIsFarLargerThanOthers) {
   gradient.values.clear();
   for (const std::vector<int64_t>& each : {gradient.indices, slots}) {
     const Slices slices{each, {}};
-    std::vector<SliceEntry> entries(each.size());
     for (bool merged_before : {false, true}) {
       std::vector<int64_t> others = each;
       std::sort(others.begin(), others.end());
       others.erase(std::unique(others.begin(), others.end()), others.end());
       const IndexSpan old = {others.data(), others.size(), others.front(), others.back()};
       const SortedEntries sorted({SourceOf(slices).indices}, merged_before ? old : IndexSpan(),
-                                 entries.data(), parallel_for());
+                                 workspace_);
+      const std::vector<SliceEntry> entries = AllOf(sorted);
       ASSERT_EQ(sorted.num_entries(), each.size());
       size_t largest = 0;
       for (size_t b = 0; b < sorted.num_buckets(); ++b) {
@@ -131,8 +140,7 @@ TEST_P(SortedEntriesTest, MergedRowsInClustersAreSharedOutToBuckets) {
   others.push_back(int64_t{1} << 62);
   const IndexSpan old = {others.data(), others.size(), others.front(), others.back()};
   const Slices slices{{17}, {}};
-  std::vector<SliceEntry> entries(1);
-  const SortedEntries sorted({SourceOf(slices).indices}, old, entries.data(), parallel_for());
+  const SortedEntries sorted({SourceOf(slices).indices}, old, workspace_);
   size_t total = 0;
   for (size_t b = 0; b < sorted.num_buckets(); ++b) {
     const size_t size = sorted.num_merged_before(b + 1) - sorted.num_merged_before(b);
@@ -155,11 +163,11 @@ TEST_P(SortedEntriesTest, NewRowsAreThoseThatWereNotMergedBefore) {
     const std::vector<int64_t> old(merged.begin(), merged.end());
     IndexSpan span;
     if (!old.empty()) span = {old.data(), old.size(), old.front(), old.back()};
-    std::vector<SliceEntry> entries(slices.indices.size());
-    const SortedEntries sorted({SourceOf(slices).indices}, span, entries.data(), parallel_for());
+    const SortedEntries sorted({SourceOf(slices).indices}, span, workspace_);
     ASSERT_EQ(sorted.num_new_before(sorted.num_buckets()), added.size());
     for (size_t b = 0; b < sorted.num_buckets(); ++b) {
-      const auto below = std::distance(added.begin(), added.lower_bound(sorted.first_index(b)));
+      const auto below =
+          std::distance(added.begin(), added.lower_bound(sorted.buckets().first_index(b)));
       ASSERT_EQ(sorted.num_new_before(b), static_cast<size_t>(below));
     }
   }
@@ -172,9 +180,8 @@ TEST_P(SortedEntriesTest, NewRowsAreCountedAtTheEndsOfTheMap) {
     for (int64_t max = base + kMapSize - 2; max <= base + kMapSize + 1; ++max) {
       const Slices slices{{base, base + 5, base + 5, max - 1, max}, {}};
       const std::vector<int64_t> old = {base, base + 7, max};
-      std::vector<SliceEntry> entries(slices.indices.size());
       const SortedEntries sorted({SourceOf(slices).indices}, {old.data(), 3, base, max},
-                                 entries.data(), parallel_for());
+                                 workspace_);
       ASSERT_EQ(sorted.num_buckets(), 1u);
       EXPECT_EQ(sorted.num_new_before(1), 2u) << "up to " << max;
     }

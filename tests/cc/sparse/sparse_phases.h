@@ -26,9 +26,9 @@ class StoppingSparseWorkspace : public TestSparseWorkspace {
     if (where_ == Where::kInResults) stop_->Pass();
     return TestSparseWorkspace::Allocate(type, shape, buffer);
   }
-  Status AllocateInner(ElementType type, const Shape& shape, Buffer* buffer) override {
+  Buffer AllocateInner(size_t num_bytes) override {
     if (where_ == Where::kInFolds) stop_->Pass();
-    return TestSparseWorkspace::AllocateInner(type, shape, buffer);
+    return TestSparseWorkspace::AllocateInner(num_bytes);
   }
 
  private:

@@ -103,19 +103,6 @@ inline HostSource SourceOf(const Slices& gradient) {
   return source;
 }
 
-// Returns memory for a merge of the sources to work in.
-inline std::vector<SliceEntry> EntriesFor(const std::vector<HostSource>& sources) {
-  size_t num_entries = 0;
-  for (const HostSource& source : sources) num_entries += source.indices.size;
-  return std::vector<SliceEntry>(num_entries);
-}
-
-// Returns memory for the rows that a merge gives.
-inline MergedRows RowsFor(const HostMergePass& merge) {
-  const size_t num_words = merge.num_rows() * MergedRows::kWordsPerRow;
-  return MergedRows(TestBuffer::Owning(num_words * sizeof(int64_t)), merge.num_rows());
-}
-
 class TestSparseWorkspace : public TestWorkspace {
  public:
   using TestWorkspace::TestWorkspace;

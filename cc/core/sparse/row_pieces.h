@@ -1,0 +1,75 @@
+// Memory for the rows of a merge, which is freed piece by piece.
+#ifndef CONDACC_CORE_SPARSE_ROW_PIECES_H_
+#define CONDACC_CORE_SPARSE_ROW_PIECES_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "cc/core/base/buffer.h"
+#include "cc/core/dense/host_workspace.h"
+#include "cc/core/sparse/index_buckets.h"
+
+namespace condacc {
+
+// Memory for items of the rows in ascending buckets: the entries of a merge, or the sums of its new
+// rows. It lies in a few pieces. A take frees each of them once it has read all of its items, so
+// that they and the result never exist in full at the same time.
+class RowPieces {
+ public:
+  RowPieces() = default;
+  // Allocates memory for items of `item_bytes` bytes, of which starts[b] belong to buckets below b.
+  // May throw std::bad_alloc.
+  RowPieces(const IndexBuckets& buckets, const std::vector<size_t>& starts, size_t item_bytes,
+            HostWorkspace& workspace)
+      : item_bytes_(item_bytes) {
+    const size_t num_items = starts.back();
+    const size_t num_pieces =
+        std::clamp<size_t>(num_items * item_bytes / kMinPieceBytes, 1, kMaxPieces);
+    pieces_.reserve(num_pieces);
+    for (size_t begin = 0, i = 1; begin < buckets.size(); ++i) {
+      const auto last = std::lower_bound(starts.begin() + begin + 1, starts.end() - 1,
+                                         num_items * i / num_pieces);
+      const auto end = static_cast<size_t>(last - starts.begin());
+      Buffer memory = workspace.AllocateInner((starts[end] - starts[begin]) * item_bytes);
+      if (!memory) throw std::bad_alloc();
+      pieces_.push_back({begin, starts[begin], buckets.last_index(end - 1), std::move(memory)});
+      begin = end;
+    }
+  }
+
+  // Returns the memory of the items of a bucket. There are `start` items in lower buckets.
+  char* Of(size_t bucket, size_t start) const {
+    const Piece* piece = &pieces_.back();
+    while (bucket < piece->first_bucket) --piece;
+    return static_cast<char*>(piece->memory.data()) + (start - piece->first_item) * item_bytes_;
+  }
+
+  // Frees the pieces that only have rows whose indices are below `index`. Allocates nothing.
+  void FreeBelow(int64_t index) {
+    for (Piece& piece : pieces_) {
+      if (piece.last_index < index) piece.memory = Buffer();
+    }
+  }
+
+ private:
+  static constexpr size_t kMinPieceBytes = size_t{8} << 20;
+  static constexpr size_t kMaxPieces = 16;
+
+  struct Piece {
+    size_t first_bucket;
+    size_t first_item;
+    int64_t last_index;  // No row has a higher index.
+    Buffer memory;
+  };
+
+  std::vector<Piece> pieces_;
+  size_t item_bytes_ = 0;
+};
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_SPARSE_ROW_PIECES_H_
