@@ -9,7 +9,6 @@
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/dense/row_math.h"
 #include "cc/core/sparse/merged_rows.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
@@ -82,8 +81,7 @@ class HostMergePass {
   void Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) const;
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
-  void MergeBuckets(size_t first, size_t last, const RowAdder& adder, const MergedRows& all_rows,
-                    char* new_sums) const;
+  void MergeBuckets(size_t first, size_t last, const MergedRows& all_rows, char* new_sums) const;
   void WriteBuckets(size_t first, size_t last, const Output& output) const;
 
   const SliceLayout layout_;
