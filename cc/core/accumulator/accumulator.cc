@@ -324,7 +324,6 @@ void Accumulator::RemoveRefused(Round* round) {
 }
 
 void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
-  round->work = Work::kEnding;
   {
     MutexUnlock unlock(&mu_);
     Value value = round->sum->Finish(workspace);
@@ -349,7 +348,6 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
 }
 
 void Accumulator::Free(const RoundPtr& round) {
-  round->work = Work::kEnding;
   {
     MutexUnlock unlock(&mu_);
     round->sum->Clear();
@@ -360,7 +358,6 @@ void Accumulator::Free(const RoundPtr& round) {
 
 void Accumulator::Retire(const RoundPtr& round) {
   round->num_added = round->num_appended;
-  round->work = Work::kNone;
   round->place = Place::kGone;
   changed_.NotifyAll();
   if (next_round_ == nullptr) next_round_ = round;

@@ -143,13 +143,13 @@ class Accumulator {
     kDiscarded,  // A reset has removed the round, which has yet to be freed.
     kGone,       // The take has its value, or the gradients have been freed.
   };
-  // At most one thread at a time works on the sum of a round, without the lock. This tells how.
+  // At most one thread at a time works on the sum of a round, without the lock. This tells how, as
+  // long as other threads may find the round: only one thread finishes or frees it in the end.
   enum class Work {
     kNone,
     kFolding,    // The thread (the folder) adds pending gradients. New ones are still accepted.
                  // The folder may have yet to begin.
     kPreparing,  // The thread allocates the memory for a take's value. Applies wait.
-    kEnding,     // The thread finishes or frees the round.
   };
 
   // The gradients between one take or reset and the next. Guarded by `mu_`, except that the thread

@@ -4,16 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
+#include <type_traits>
+#include <utility>
 
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/dense/narrow_math.h"
-#include "cc/core/dense/pass_table.h"
 
-#if defined(__clang__)
-#define CONDACC_NO_ALIASING _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define CONDACC_NO_ALIASING _Pragma("GCC ivdep")
+#if defined(CONDACC_AVX2)
+#include <immintrin.h>
 #endif
 
 namespace condacc {
@@ -22,66 +20,112 @@ namespace {
 constexpr size_t kParallelChunk = 1 << 16;  // Elements of one unit of parallel work.
 constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
 
-// Adds kInputs inputs in one pass, starting at element `offset` of each. `out` may be one of the
-// operands, since each element is read before it is written.
-template <typename T, size_t kInputs, bool kDivide>
-CONDACC_ALWAYS_INLINE void AddPass(T* out, const T* first, const void* const* inputs, size_t offset,
-                                   size_t size, T divisor) {
-  const T* in[kInputs + 1];
-  for (size_t k = 0; k < kInputs; ++k) in[k] = static_cast<const T*>(inputs[k]) + offset;
-  CONDACC_NO_ALIASING
-  for (size_t i = 0; i < size; ++i) {
-    T sum = first[i];
-    for (size_t k = 0; k < kInputs; ++k) sum += in[k][i];
-    out[i] = kDivide ? sum / divisor : sum;
-  }
-}
-
-// The passes for all processors.
-template <typename T, bool kDivide>
-struct PlainPass {
-  template <size_t kInputs>
-  static void Run(T* out, const T* first, const void* const* inputs, size_t offset, size_t size,
-                  T divisor) {
-    AddPass<T, kInputs, kDivide>(out, first, inputs, offset, size, divisor);
-  }
+// kBytes bytes of numbers of type T, in memory of any alignment. This is a trait and not
+// std::conditional, because a vector type loses its attributes as a template argument.
+template <typename T, size_t kBytes, bool kIsOneNumber = kBytes == sizeof(T)>
+struct PieceOf {
+  typedef T Type __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
 };
+template <typename T, size_t kBytes>
+struct PieceOf<T, kBytes, true> {
+  using Type = T;
+};
+
+// Copies a vector to an aligned address, past the caches if the processor can do that.
+template <size_t kVectorBytes>
+inline void CopyPastCaches(const void* from, void* to) {
+  std::memcpy(to, from, kVectorBytes);
+}
 
 #if defined(CONDACC_AVX2)
-
-// The passes for processors that have AVX2.
-template <typename T, bool kDivide>
-struct Avx2Pass {
-  template <size_t kInputs>
-  static CONDACC_AVX2 void Run(T* out, const T* first, const void* const* inputs, size_t offset,
-                               size_t size, T divisor) {
-    AddPass<T, kInputs, kDivide>(out, first, inputs, offset, size, divisor);
-  }
-};
-
+template <>
+CONDACC_AVX2 inline void CopyPastCaches<32>(const void* from, void* to) {
+  const __m256i vector = _mm256_loadu_si256(static_cast<const __m256i*>(from));
+  _mm256_stream_si256(static_cast<__m256i*>(to), vector);
+}
 #endif
 
-// Adds a range of elements of a type whose sums are of the same type.
-template <template <typename, bool> class Pass, typename T>
-void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
-  const auto& last_pass = args.divisor != 1 ? kPasses<Pass<T, true>> : kPasses<Pass<T, false>>;
-  for (size_t b = begin; b < end;) {
-    // If there are more inputs than one pass reads, several passes go over a chunk, whose running
-    // sums stay in the cache. They are not kept in `out`, which may be an input that has yet to be
-    // read.
-    T sums[kChunkElements];
-    const size_t e = args.num_inputs <= kMaxInputs ? end : std::min(end, b + kChunkElements);
-    const T* first = static_cast<const T*>(args.first) + b;
-    size_t done = 0;
-    for (; args.num_inputs - done > kMaxInputs; done += kMaxInputs) {
-      kPasses<Pass<T, false>>[kMaxInputs](sums, first, args.inputs + done, b, e - b, 1);
-      first = sums;
-    }
-    last_pass[args.num_inputs - done](static_cast<T*>(args.out) + b, first, args.inputs + done, b,
-                                      e - b, static_cast<T>(args.divisor));
-    b = e;
+// Adds the pieces with the numbers p of each operand, counted from element `i` on. No loop over
+// them has to be unrolled, so the sums are in registers at every level of optimization.
+template <typename T, size_t kBytes, bool kBypassesCache, size_t... p>
+CONDACC_ALWAYS_INLINE void AddPieces(const DenseAddArgs& args, size_t i,
+                                     std::index_sequence<p...>) {
+  using Piece = typename PieceOf<T, kBytes>::Type;
+  const auto* const first = reinterpret_cast<const Piece*>(static_cast<const T*>(args.first) + i);
+  Piece sums[] = {first[p]...};
+  for (size_t k = 0; k < args.num_inputs; ++k) {
+    const auto* in = reinterpret_cast<const Piece*>(static_cast<const T*>(args.inputs[k]) + i);
+    ((sums[p] += in[p]), ...);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (args.divisor != 1) ((sums[p] /= static_cast<T>(args.divisor)), ...);
+  }
+  auto* const out = reinterpret_cast<Piece*>(static_cast<T*>(args.out) + i);
+  if constexpr (kBypassesCache) {
+    (CopyPastCaches<kBytes>(&sums[p], out + p), ...);
+  } else {
+    ((out[p] = sums[p]), ...);
   }
 }
+
+// Adds kBytes bytes of each operand, from element `i` on.
+template <typename T, size_t kBytes, size_t kVectorBytes, bool kBypassesCache>
+CONDACC_ALWAYS_INLINE void AddBlock(const DenseAddArgs& args, size_t i) {
+  constexpr size_t kPieceBytes = std::min(kBytes, kVectorBytes);
+  AddPieces<T, kPieceBytes, kBypassesCache && kPieceBytes == kVectorBytes>(
+      args, i, std::make_index_sequence<kBytes / kPieceBytes>());
+}
+
+// Adds the numbers [begin, end), fewer than 2 * kBytes bytes of each operand, in ever smaller
+// blocks.
+template <typename T, size_t kBytes, size_t kVectorBytes, bool kBypassesCache>
+CONDACC_ALWAYS_INLINE void AddRest(const DenseAddArgs& args, size_t begin, size_t end) {
+  if constexpr (kBytes >= sizeof(T)) {
+    constexpr size_t kSize = kBytes / sizeof(T);
+    if ((end - begin) & kSize) {
+      AddBlock<T, kBytes, kVectorBytes, kBypassesCache>(args, begin);
+      begin += kSize;
+    }
+    AddRest<T, kBytes / 2, kVectorBytes, kBypassesCache>(args, begin, end);
+  }
+}
+
+// Adds the numbers [begin, end). `out` may be one of the operands, since all operands of a block
+// are read before it is written.
+template <typename T, size_t kVectorBytes, bool kBypassesCache>
+CONDACC_ALWAYS_INLINE void AddBlocks(const DenseAddArgs& args, size_t begin, size_t end) {
+  constexpr size_t kBlockBytes = 8 * kVectorBytes;
+  constexpr size_t kSize = kBlockBytes / sizeof(T);
+  for (; end - begin >= kSize; begin += kSize) {
+    AddBlock<T, kBlockBytes, kVectorBytes, kBypassesCache>(args, begin);
+  }
+  AddRest<T, kBlockBytes / 2, kVectorBytes, kBypassesCache>(args, begin, end);
+}
+
+// Adds the numbers [begin, end) of a type whose sums are of the same type. This function and those
+// that it calls are compiled for the processor of the function into which they are inlined.
+template <typename T, size_t kVectorBytes>
+CONDACC_ALWAYS_INLINE void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
+  const auto out = reinterpret_cast<uintptr_t>(static_cast<T*>(args.out) + begin);
+  const bool is_aligned = (out | (end - begin) * sizeof(T)) % kVectorBytes == 0;
+  if (args.bypasses_cache && is_aligned) {
+    AddBlocks<T, kVectorBytes, true>(args, begin, end);
+  } else {
+    AddBlocks<T, kVectorBytes, false>(args, begin, end);
+  }
+}
+
+template <typename T>
+void AddPlain(const DenseAddArgs& args, size_t begin, size_t end) {
+  AddRange<T, 16>(args, begin, end);
+}
+
+#if defined(CONDACC_AVX2)
+template <typename T>
+CONDACC_AVX2 void AddAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
+  AddRange<T, 32>(args, begin, end);
+}
+#endif
 
 // Copies a range, which is the sum of a single gradient. Several threads copy a large one faster,
 // because the first touch of fresh memory takes most of the time.
@@ -92,11 +136,17 @@ void CopyRange(const DenseAddArgs& args, size_t begin, size_t end) {
                static_cast<const char*>(args.first) + begin * size, (end - begin) * size);
 }
 
-using RangeFunction = void (*)(const DenseAddArgs&, size_t begin, size_t end);
+DenseAdder AdderFor(const DenseAddArgs& args) {
+  const bool is_copy =
+      args.num_inputs == 0 && args.divisor == 1 && args.first_is_float32 == args.out_is_float32;
+  return is_copy ? CopyRange : DenseAdderOf(args.type);
+}
+
+}  // namespace
 
 // Complex numbers are added, and divided by a real number, as pairs of real numbers. Integers are
 // added as unsigned integers, for which an overflow is defined to wrap.
-RangeFunction FunctionFor(ElementType type) {
+DenseAdder DenseAdderOf(ElementType type) {
   switch (type) {
     case ElementType::kFloat16:
       return AddFloat16;
@@ -104,28 +154,20 @@ RangeFunction FunctionFor(ElementType type) {
       return AddBFloat16;
     case ElementType::kFloat32:
     case ElementType::kComplex64:
-      return CONDACC_CHOOSE((AddRange<PlainPass, float>), (AddRange<Avx2Pass, float>));
+      return CONDACC_CHOOSE(AddPlain<float>, AddAvx2<float>);
     case ElementType::kFloat64:
     case ElementType::kComplex128:
-      return CONDACC_CHOOSE((AddRange<PlainPass, double>), (AddRange<Avx2Pass, double>));
+      return CONDACC_CHOOSE(AddPlain<double>, AddAvx2<double>);
     case ElementType::kInt32:
-      return CONDACC_CHOOSE((AddRange<PlainPass, uint32_t>), (AddRange<Avx2Pass, uint32_t>));
+      return CONDACC_CHOOSE(AddPlain<uint32_t>, AddAvx2<uint32_t>);
     case ElementType::kInt64:
-      return CONDACC_CHOOSE((AddRange<PlainPass, uint64_t>), (AddRange<Avx2Pass, uint64_t>));
+      return CONDACC_CHOOSE(AddPlain<uint64_t>, AddAvx2<uint64_t>);
   }
   return nullptr;
 }
 
-RangeFunction FunctionFor(const DenseAddArgs& args) {
-  const bool is_copy =
-      args.num_inputs == 0 && args.divisor == 1 && args.first_is_float32 == args.out_is_float32;
-  return is_copy ? CopyRange : FunctionFor(args.type);
-}
-
-}  // namespace
-
 void AddDense(const DenseAddArgs& args) {
-  FunctionFor(args)(args, 0, args.num_elements * NumParts(args.type));
+  AdderFor(args)(args, 0, args.num_elements * NumParts(args.type));
 }
 
 void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for) {
@@ -134,9 +176,15 @@ void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for) {
     AddDense(args);
     return;
   }
-  const RangeFunction add = FunctionFor(args);
+  const DenseAdder add = AdderFor(args);
   parallel_for(total, kParallelChunk,
                [&args, add](size_t begin, size_t end) { add(args, begin, end); });
+}
+
+void FlushBypassedStores() {
+#if defined(CONDACC_AVX2)
+  _mm_sfence();
+#endif
 }
 
 }  // namespace condacc

@@ -27,6 +27,10 @@ struct DenseAddArgs {
   const void* const* inputs = nullptr;
   size_t num_inputs = 0;
   double divisor = 1;  // Must be 1 for integers.
+  // Whether `out` is written past the caches where the processor can do that. This is faster if
+  // results and operands together do not fit in the caches: a line need not be read before it is
+  // written, and pushes out no operand. Such a thread must call FlushBypassedStores() in the end.
+  bool bypasses_cache = false;
 };
 
 // Computes the sum on the calling thread.
@@ -34,6 +38,16 @@ void AddDense(const DenseAddArgs& args);
 
 // Computes the sum on the calling thread and the threads of `parallel_for`.
 void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for);
+
+// Computes the real numbers [begin, end) of the sum on the calling thread. A complex number is two
+// real numbers.
+using DenseAdder = void (*)(const DenseAddArgs& args, size_t begin, size_t end);
+
+// Returns the adder of a type. Many short sums take less time if it is chosen once for all of them.
+DenseAdder DenseAdderOf(ElementType type);
+
+// Makes what the calling thread has written past the caches visible to other threads.
+void FlushBypassedStores();
 
 }  // namespace condacc
 

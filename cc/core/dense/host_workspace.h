@@ -18,7 +18,7 @@ namespace condacc {
 class HostWorkspace : public Workspace {
  public:
   // Allocates memory that no op outputs: the sums of merged rows, and the entries that a merge
-  // sorts. It begins at a multiple of 64 bytes. Returns an empty buffer if it is refused.
+  // sorts. Returns an empty buffer if it is refused.
   virtual Buffer AllocateInner(size_t num_bytes) = 0;
   virtual const ParallelFor& parallel_for() const = 0;
 

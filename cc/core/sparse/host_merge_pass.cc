@@ -10,7 +10,7 @@
 
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/base/cpu_features.h"
-#include "cc/core/dense/row_math.h"
+#include "cc/core/dense/dense_math.h"
 #include "cc/core/sparse/row_format.h"
 
 namespace condacc {
@@ -50,22 +50,29 @@ std::vector<IndexSpan> IndicesOf(const std::vector<HostSource>& sources) {
 // processor does not prefetch them by itself.
 class HostMergePass::RowQueue {
  public:
-  explicit RowQueue(const RowAdder& adder) : adder_(adder) {}
+  RowQueue(const SliceLayout& layout, bool out_is_float32)
+      : add_(DenseAdderOf(layout.type)), num_parts_(layout.width * NumParts(layout.type)) {
+    for (DenseAddArgs& row : rows_) {
+      row.type = layout.type;
+      row.num_elements = layout.width;
+      row.out_is_float32 = out_is_float32;
+    }
+  }
   ~RowQueue() {
     for (size_t i = num_pushed_ - std::min(num_pushed_, kLength); i < num_pushed_; ++i) {
-      adder_.Add(rows_[i % kLength]);
+      add_(rows_[i % kLength], 0, num_parts_);
     }
-    adder_.Finish();
+    FlushBypassedStores();
   }
   RowQueue(const RowQueue&) = delete;
   RowQueue& operator=(const RowQueue&) = delete;
 
-  bool out_is_float32() const { return adder_.out_is_float32(); }
+  bool out_is_float32() const { return rows_[0].out_is_float32; }
 
   // Returns where the next row is to be written.
-  RowAddArgs* Push() {
-    RowAddArgs* const place = &rows_[num_pushed_ % kLength];
-    if (num_pushed_ >= kLength) adder_.Add(*place);
+  DenseAddArgs* Push() {
+    DenseAddArgs* const place = &rows_[num_pushed_ % kLength];
+    if (num_pushed_ >= kLength) add_(*place, 0, num_parts_);
     ++num_pushed_;
     return place;
   }
@@ -73,8 +80,9 @@ class HostMergePass::RowQueue {
  private:
   static constexpr size_t kLength = 12;
 
-  const RowAdder& adder_;
-  RowAddArgs rows_[kLength];
+  const DenseAdder add_;
+  const size_t num_parts_;  // Real numbers of a row.
+  DenseAddArgs rows_[kLength];
   size_t num_pushed_ = 0;
 };
 
@@ -98,7 +106,7 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
   size_t begin = 0;
   do {
     const size_t end = std::min(num_operands, begin + part_size);
-    RowAddArgs* const args = queue->Push();
+    DenseAddArgs* const args = queue->Push();
     for (size_t i = begin; i < end; ++i) {
       const void* const values = ValuesOf(row.begin[i]);
       Prefetch(values, layout_.num_bytes(), is_cached_);
@@ -112,8 +120,10 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
     args->first_is_float32 = sums_in_float32 && num_firsts == 0;
     args->inputs = operands + begin + num_firsts;
     args->num_inputs = end - begin - num_firsts;
-    args->is_partial = end < num_operands;
-    args->divisor = args->is_partial ? 1 : divisor;
+    const bool is_partial = end < num_operands;
+    args->divisor = is_partial ? 1 : divisor;
+    // Partial sums, and sums that grow in place, are about to be read again.
+    args->bypasses_cache = !is_cached_ && !is_partial && out != args->first;
     sum = out;
     begin = end;
   } while (begin < num_operands);
@@ -144,10 +154,8 @@ void HostMergePass::MergeInto(MergedRows* merged, HostWorkspace& workspace) {
   MergedRows all_rows(num_rows(), workspace);
   all_rows.sum_memory.reserve(merged->sum_memory.size() + 1);
   RowPieces new_sums(entries_.buckets(), entries_.new_starts(), layout_.num_sum_bytes(), workspace);
-  const RowAdder adder(layout_.type, layout_.width, SumsInFloat32(layout_.type),
-                       /*bypasses_cache=*/!is_cached_, new_sums.Of(0, 0));
   workspace.parallel_for()(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
-    MergeBuckets(first, last, adder, all_rows, new_sums);
+    MergeBuckets(first, last, all_rows, new_sums);
   });
   std::move(merged->sum_memory.begin(), merged->sum_memory.end(),
             std::back_inserter(all_rows.sum_memory));
@@ -155,9 +163,9 @@ void HostMergePass::MergeInto(MergedRows* merged, HostWorkspace& workspace) {
   *merged = std::move(all_rows);
 }
 
-void HostMergePass::MergeBuckets(size_t first, size_t last, const RowAdder& adder,
-                                 const MergedRows& all_rows, const RowPieces& new_sums) const {
-  RowQueue queue(adder);
+void HostMergePass::MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
+                                 const RowPieces& new_sums) const {
+  RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
   size_t place = num_rows_before(first);
   for (size_t b = first; b < last; ++b) {
     char* next_new = new_sums.Of(b, entries_.num_new_before(b));
@@ -178,11 +186,10 @@ struct HostMergePass::Output {
   int64_t* indices;
   char* values;
   double divisor;
-  RowAdder adder;
 };
 
 void HostMergePass::WriteBuckets(size_t first, size_t last, const Output& output) const {
-  RowQueue queue(output.adder);
+  RowQueue queue(layout_, /*out_is_float32=*/false);
   size_t place = num_rows_before(first);
   for (size_t b = first; b < last; ++b) {
     UnionRowCursor cursor(merged_, entries_, b);
@@ -199,9 +206,7 @@ void HostMergePass::WriteBuckets(size_t first, size_t last, const Output& output
 void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
                             const ParallelFor& parallel_for, size_t num_parts,
                             PartWritten part_written) {
-  const Output output = {indices, static_cast<char*>(values), divisor,
-                         RowAdder(layout_.type, layout_.width, /*out_is_float32=*/false,
-                                  /*bypasses_cache=*/!is_cached_, values)};
+  const Output output = {indices, static_cast<char*>(values), divisor};
   const size_t num_buckets = entries_.num_buckets();
   for (size_t begin = 0, end = 0, part = 1; begin < num_buckets; begin = end, ++part) {
     const size_t last_row = num_rows() * part / num_parts;

@@ -10,7 +10,6 @@
 #include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/dense/host_workspace.h"
-#include "cc/core/dense/row_math.h"
 #include "cc/core/sparse/merged_rows.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
@@ -68,7 +67,7 @@ class HostMergePass {
   void Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) const;
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
-  void MergeBuckets(size_t first, size_t last, const RowAdder& adder, const MergedRows& all_rows,
+  void MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
                     const RowPieces& new_sums) const;
   void WriteBuckets(size_t first, size_t last, const Output& output) const;
 

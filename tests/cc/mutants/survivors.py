@@ -32,12 +32,6 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
     ): "No thread asks what to do with a round that has ended: see the rows of NextAction that the"
     " explorer reaches.",
     (
-        "accumulator/accumulator.cc",
-        "the statement is left out",
-        "round->work = Work::kEnding;",
-    ): "Only the thread that has taken or discarded a round, or the one that folded it meanwhile,"
-    " finds it idle. Nobody asks for its work afterwards.",
-    (
         "staleness/step_reservations.h",
         "> becomes >=",
         "return b > 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();",
