@@ -167,24 +167,9 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, const Counts& 
       buckets_.WithBucketOf([&](auto bucket_of) {
         VisitSpans(gradients, chunk_begin, chunk_end, [&](size_t g, size_t begin, size_t end) {
           const int64_t* const indices = gradients[g].data;
-          const auto entry_at = [=](size_t i) {
-            return SliceEntry{indices[i], static_cast<uint32_t>(g), static_cast<uint32_t>(i)};
-          };
-          if (!gradients[g].is_ascending || gradients[g].size < kMinRun * num_buckets()) {
-            for (size_t i = begin; i < end; ++i) {
-              *places[bucket_of(indices[i])]++ = entry_at(i);
-            }
-            return;
-          }
-          // Long runs of entries are of the same bucket. Its position is kept in a register,
-          // because each entry would otherwise wait until the one before has stored it.
-          for (size_t i = begin; i < end;) {
-            const size_t bucket = bucket_of(indices[i]);
-            SliceEntry* to = places[bucket];
-            do {
-              *to++ = entry_at(i++);
-            } while (i < end && bucket_of(indices[i]) == bucket);
-            places[bucket] = to;
+          for (size_t i = begin; i < end; ++i) {
+            *places[bucket_of(indices[i])]++ = {indices[i], static_cast<uint32_t>(g),
+                                                static_cast<uint32_t>(i)};
           }
         });
       });
@@ -217,19 +202,6 @@ size_t SortedEntries::CountNew(size_t bucket, const IndexSpan& merged_indices) c
   size_t num_new = 1;
   for (const SliceEntry* e = first + 1; e < last; ++e) num_new += e->index != e[-1].index;
   if (merged == merged_end) return num_new;
-  const int64_t base = first->index;
-  const int64_t max = last[-1].index;
-  constexpr int64_t kMapSize = 1 << 14;
-  if (max - base < kMapSize) {
-    // A map of the indices that have entries, instead of branches that the processor cannot
-    // predict. It has bytes, since writing a bit would have to wait for the bit written before.
-    uint8_t has_entry[kMapSize];
-    std::fill_n(has_entry, max - base + 1, 0);
-    for (const SliceEntry* e = first; e < last; ++e) has_entry[e->index - base] = 1;
-    merged = std::lower_bound(merged, merged_end, base);
-    for (; merged < merged_end && *merged <= max; ++merged) num_new -= has_entry[*merged - base];
-    return num_new;
-  }
   for (const SliceEntry* e = first; e < last; ++e) {
     if (e + 1 < last && e[1].index == e->index) continue;
     while (merged < merged_end && *merged < e->index) ++merged;

@@ -2,6 +2,7 @@
 #ifndef CONDACC_TESTS_DENSE_TEST_BUFFER_H_
 #define CONDACC_TESTS_DENSE_TEST_BUFFER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

@@ -76,8 +76,8 @@ TEST_P(SortedEntriesTest, WideIndicesWithCommonPrefixesAreSorted) {
   }
 }
 
-// Long ascending gradients in clusters: buckets are divided, and a run of entries of one bucket
-// goes on in the next unit of parallel work.
+// Long ascending gradients in clusters: many entries in a row belong to one bucket, in several
+// units of parallel work.
 TEST_P(SortedEntriesTest, AscendingGradientsInClustersAreSorted) {
   Slices even, odd;
   for (int64_t cluster = 0; cluster < 3; ++cluster) {
@@ -169,21 +169,6 @@ TEST_P(SortedEntriesTest, NewRowsAreThoseThatWereNotMergedBefore) {
       const auto below =
           std::distance(added.begin(), added.lower_bound(sorted.buckets().first_index(b)));
       ASSERT_EQ(sorted.num_new_before(b), static_cast<size_t>(below));
-    }
-  }
-}
-
-// Up to a certain range of indices, new rows are counted with a map.
-TEST_P(SortedEntriesTest, NewRowsAreCountedAtTheEndsOfTheMap) {
-  constexpr int64_t kMapSize = 1 << 14;
-  for (int64_t base : {int64_t{0}, int64_t{1} << 40}) {
-    for (int64_t max = base + kMapSize - 2; max <= base + kMapSize + 1; ++max) {
-      const Slices slices{{base, base + 5, base + 5, max - 1, max}, {}};
-      const std::vector<int64_t> old = {base, base + 7, max};
-      const SortedEntries sorted({SourceOf(slices).indices}, {old.data(), 3, base, max},
-                                 workspace_);
-      ASSERT_EQ(sorted.num_buckets(), 1u);
-      EXPECT_EQ(sorted.num_new_before(1), 2u) << "up to " << max;
     }
   }
 }

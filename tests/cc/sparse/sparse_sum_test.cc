@@ -18,8 +18,9 @@ namespace condacc {
 namespace {
 
 constexpr size_t kRowWidth = 64;
-constexpr int64_t kRange = 1 << 17;
-constexpr size_t kManyRows = 60000;  // Of gradients whose sums are freed in several parts.
+// Rows of gradients whose sums are freed in several parts, and the range of their indices.
+constexpr size_t kManyRows = 60000;
+constexpr int64_t kWideRange = 1 << 17;
 constexpr size_t kRowBytes = kRowWidth * sizeof(float);
 
 using Sum = SparseSum<HostRows>;
@@ -32,9 +33,9 @@ class SparseSumTest : public testing::TestWithParam<bool> {
     sum_ = std::make_unique<Sum>(options_);
   }
 
-  void Append(size_t count, size_t size = 6000) {
+  void Append(size_t count, size_t size = 6000, int64_t range = 1 << 16) {
     for (size_t i = 0; i < count; ++i) {
-      Append(RandomSlices(&random_, size, kRange, kRowWidth));
+      Append(RandomSlices(&random_, size, range, kRowWidth));
     }
   }
   void Append(const Slices& slices) {
@@ -140,10 +141,10 @@ TEST_P(SparseSumTest, MostOfWhatWasMergedIsFreedBeforeTheLastRowIsWritten) {
   for (size_t num_folds : {1, 2}) {
     gradients_.clear();
     for (size_t i = 0; i < num_folds; ++i) {
-      Append(4, kManyRows);
+      Append(4, kManyRows, kWideRange);
       Fold();
     }
-    if (num_folds == 2) Append(1, kManyRows);
+    if (num_folds == 2) Append(1, kManyRows, kWideRange);
     const Slices expected = Expected();
     const int64_t bytes = static_cast<int64_t>(expected.indices.size() * kRowBytes);
     ASSERT_TRUE(Prepare().ok());
