@@ -1,10 +1,13 @@
 #include "cc/kernels/base/tf_conversions.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "tensorflow/core/common_runtime/dma_helper.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
 
 namespace condacc {
 
@@ -15,6 +18,39 @@ using tensorflow::TensorBuffer;
 using tensorflow::TensorShape;
 
 namespace {
+
+// The memory of a tensor in a mapping of its own.
+class MappedTensorBuffer : public TensorBuffer {
+ public:
+  MappedTensorBuffer(Buffer mapping, size_t num_bytes)
+      : TensorBuffer(mapping.data()), mapping_(std::move(mapping)), num_bytes_(num_bytes) {}
+
+  // Returns the buffer of the first reference to `tensor_buffer`.
+  static Buffer BufferOf(MappedTensorBuffer* tensor_buffer) {
+    static constexpr Buffer::Parts kParts = {
+        [](void* owner, size_t num_bytes) { MappingOf(owner).DiscardFirst(num_bytes); },
+        [](void* owner, size_t num_bytes) { MappingOf(owner).RefillAfter(num_bytes); }};
+    TensorBuffer* const owner = tensor_buffer;
+    return Buffer(
+        owner->data(), owner, [](void* each) { static_cast<TensorBuffer*>(each)->Unref(); },
+        &kParts);
+  }
+
+  size_t size() const override { return num_bytes_; }
+  TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
+    description->set_requested_bytes(static_cast<int64_t>(num_bytes_));
+    description->set_ptr(reinterpret_cast<uintptr_t>(data()));
+  }
+
+ private:
+  static const Buffer& MappingOf(void* owner) {
+    return static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(owner))->mapping_;
+  }
+
+  const Buffer mapping_;
+  const size_t num_bytes_;
+};
 
 struct TypePair {
   DataType dtype;
@@ -91,6 +127,10 @@ Buffer BufferOf(const Tensor& tensor) {
   auto* const buffer = const_cast<TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
   if (buffer != nullptr) buffer->Ref();
   return Buffer(tensor.data(), buffer, Unref);
+}
+
+Buffer TensorBufferOf(Buffer mapping, size_t num_bytes) {
+  return MappedTensorBuffer::BufferOf(new MappedTensorBuffer(std::move(mapping), num_bytes));
 }
 
 bool OwnsInput(OpKernelContext* ctx, int index) {
