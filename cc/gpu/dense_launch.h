@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/gpu/cuda_stream.h"
 
 namespace condacc {

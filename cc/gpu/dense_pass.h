@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/gpu/dense_launch.h"
 #include "cc/gpu/elements.h"
 #include "cc/gpu/host_device.h"

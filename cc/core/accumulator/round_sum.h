@@ -1,60 +1,19 @@
-// The interface of a class that sums the gradients of one round, and its options.
+// The interface of a class that sums the gradients of one round.
 #ifndef CONDACC_CORE_ACCUMULATOR_ROUND_SUM_H_
 #define CONDACC_CORE_ACCUMULATOR_ROUND_SUM_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
-#include "cc/core/base/element_type.h"
-#include "cc/core/base/hold_budget.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 
 namespace condacc {
-
-// The divisor of a sum: the total weight of the gradients (kMean), or 1 (kSum). For sparse
-// gradients, kMean divides the sum of a row by the total weight of the gradients that contain the
-// row, and kGlobalMean by that of all gradients. The total weight of gradients without weights is
-// their number.
-enum class Reduction { kMean, kSum, kGlobalMean };
-
-// Returns the divisor of the sum of gradients with this total weight. If the weight is 0, so is the
-// sum, which is then not divided.
-constexpr double DivisorOf(Reduction reduction, double total_weight) {
-  return reduction == Reduction::kSum || total_weight == 0 ? 1 : total_weight;
-}
-
-// The options of the sums of an accumulator.
-struct SumOptions {
-  ElementType type = ElementType::kFloat32;
-  Shape shape = Shape::UnknownRank();
-  Reduction reduction = Reduction::kMean;
-  HoldBudget* budget = &HoldBudget::Unlimited();
-
-  // Options for dense gradients.
-  size_t small_bytes = 32 << 10;  // Gradients of up to this size are added as soon as they arrive.
-  size_t max_pending = 7;         // Fold once this many gradients are pending.
-  // Fold once the pending gradients have this many bytes.
-  size_t max_pending_bytes = std::numeric_limits<size_t>::max();
-  // The number of gradients that the workspace can add to another one at once. For float16 and
-  // bfloat16, it must not be lower than max_pending.
-  size_t max_inputs = std::numeric_limits<size_t>::max();
-  // If true, borrowed gradients are queued instead of added before Apply() returns.
-  bool holds_borrowed = false;
-  // If true, large pending gradients are added as soon as a waiting take lacks only one more.
-  bool adds_ahead = true;
-
-  // Options for sparse gradients. A fold needs at least this many bytes of pending gradients,
-  // unless there are very many of them or the budget is exceeded.
-  size_t fold_bytes = size_t{160} << 20;
-  // A fold of at least this many bytes takes long.
-  size_t long_fold_bytes = size_t{16} << 20;
-};
 
 // The result of MissingFrom(): what Prepare() must still supply before Append().
 enum class Missing {

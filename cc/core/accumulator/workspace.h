@@ -10,10 +10,9 @@
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
+#include "cc/core/math/dense_math.h"
 
 namespace condacc {
-
-struct DenseAddArgs;
 
 // Works with the memory of the device that holds the gradients: HostWorkspace or DeviceWorkspace. A
 // device may queue the work and return before it is done.

@@ -10,7 +10,7 @@
 
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/base/cpu_features.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/core/sparse/row_format.h"
 
 namespace condacc {

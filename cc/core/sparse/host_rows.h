@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/host_merge_pass.h"
 #include "cc/core/sparse/row_format.h"
 

@@ -11,6 +11,7 @@
 
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/reached.h"
+#include "cc/core/base/saturated.h"
 #include "cc/core/staleness/step_reservations.h"
 
 namespace condacc {

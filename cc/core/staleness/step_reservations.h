@@ -4,23 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "cc/core/base/reached.h"
+#include "cc/core/base/saturated.h"
 
 namespace condacc {
-
-// Add and subtract integers. A result outside the range of int64_t is clamped to it.
-inline int64_t SaturatedAdd(int64_t a, int64_t b) {
-  int64_t sum;
-  if (!__builtin_add_overflow(a, b, &sum)) return sum;
-  return b < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-}
-inline int64_t SaturatedSubtract(int64_t a, int64_t b) {
-  int64_t difference;
-  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
-  return b > 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-}
 
 // Each reservation stands for one increment of a variable, which is made elsewhere. The increment
 // may happen at any time until the reservation ends, or not at all if the update fails. So the

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
@@ -86,31 +85,6 @@ class ResetOp : public ResourceOp<AccumulatorResource, ResetAttributes, Reset> {
   bool IsExpensive() override { return true; }
 };
 
-// Inputs: taken, value. Output: the value, or Aborted if it was not taken.
-class RequireTakenOp : public Kernel {
- public:
-  explicit RequireTakenOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulator", &accumulator_));
-  }
-  bool IsExpensive() override { return false; }
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    bool taken = false;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 0, "taken", &taken));
-    if (!taken) {
-      return absl::AbortedError(
-          absl::StrCat("Accumulator '", accumulator_, "' does not have the gradients of the round ",
-                       "that its gate has: another chief, or an earlier one, has reset it. A new ",
-                       "session, with chief_init_op, begins a new round."));
-    }
-    ctx->set_output(0, ctx->input(1));
-    return absl::OkStatus();
-  }
-
-  std::string accumulator_;
-};
-
 using NumAccumulatedOp = CounterOp<int32_t, &Accumulator::num_accumulated>;
 using NumDroppedOp = CounterOp<int64_t, &Accumulator::num_dropped>;
 using SetGlobalStepOp = ResourceOp<AccumulatorResource, NoAttributes, SetGlobalStep>;
@@ -144,15 +118,6 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
                             .HostMemory("global_step")
                             .HostMemory("num_discarded"),
                         ResetOp);
-
-// The value is in the memory of the device that took it.
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRequireTaken").Device(tensorflow::DEVICE_CPU),
-                        RequireTakenOp);
-#if defined(CONDACC_CUDA)
-REGISTER_KERNEL_BUILDER(
-    Name("Condacc>AccumulatorRequireTaken").Device(tensorflow::DEVICE_GPU).HostMemory("taken"),
-    RequireTakenOp);
-#endif
 
 }  // namespace
 }  // namespace condacc

@@ -109,30 +109,13 @@ Reduction ReductionOf(const std::string& reduction_type) {
 }
 
 SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
-  SumOptions options;
+  SumOptions options = device.sum_options();
   options.type = ElementTypeOf(spec.dtype);
   options.shape = ShapeOf(spec.shape);
   options.reduction = ReductionOf(spec.reduction_type);
   options.budget = &device.budget();
-  options.max_inputs = device.max_inputs;
-  options.adds_ahead = device.adds_small_at_once;
-  if (!device.adds_small_at_once) options.small_bytes = 0;
-  // Folds that wait for the device should be few.
-  if (device.merges_wait) options.fold_bytes = size_t{1} << 30;
-  if (!spec.holds) options.max_pending_bytes = 0;
-  if (!spec.kind->is_tower) return options;
-  // A step has many sums of towers' gradients at once, so the memory of each must not grow with the
-  // number of towers. Large gradients are added as soon as there are two, and those that arrive
-  // during a pass are added together in the next one. A few smaller ones are held and added in one
-  // pass. Borrowed gradients are held like others. They may be read as late as an op that has all
-  // gradients as inputs, such as AddN, would read them.
-  options.small_bytes = 0;
-  options.max_pending = 8;  // As many as one pass adds to the first.
-  options.max_pending_bytes = 32 << 20;
-  options.holds_borrowed = true;
-  if (!device.merges_wait) options.fold_bytes = 0;
-  // The mean is over all towers, as for dense gradients, and not over those that have the row.
-  if (options.reduction == Reduction::kMean) options.reduction = Reduction::kGlobalMean;
+  if (!spec.holds) options.HoldNothing();
+  if (spec.kind->is_tower) options.UseForTowers(device.merges_wait);
   return options;
 }
 

@@ -13,7 +13,6 @@
 #include "cc/memory/heap_trim.h"
 #include "cc/memory/mapped_buffer.h"
 #include "cc/memory/page_pool.h"
-#include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -21,40 +20,10 @@ namespace condacc {
 
 using tensorflow::Allocator;
 using tensorflow::Tensor;
-using tensorflow::TensorBuffer;
 using tensorflow::TensorShape;
 using tensorflow::thread::ThreadPool;
 
 namespace {
-
-// The memory of a tensor in a mapping of its own.
-class MappedTensorBuffer : public TensorBuffer {
- public:
-  MappedTensorBuffer(Buffer mapping, size_t num_bytes)
-      : TensorBuffer(mapping.data()), mapping_(std::move(mapping)), num_bytes_(num_bytes) {}
-
-  // Returns the buffer of the first reference to `tensor_buffer`.
-  static Buffer BufferOf(MappedTensorBuffer* tensor_buffer) {
-    TensorBuffer* const owner = tensor_buffer;
-    return Buffer(
-        owner->data(), owner, [](void* each) { static_cast<TensorBuffer*>(each)->Unref(); },
-        [](void* each, size_t num_bytes) {
-          static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(each))
-              ->mapping_.RefillAfter(num_bytes);
-        });
-  }
-
-  size_t size() const override { return num_bytes_; }
-  TensorBuffer* root_buffer() override { return this; }
-  void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
-    description->set_requested_bytes(static_cast<int64_t>(num_bytes_));
-    description->set_ptr(reinterpret_cast<uintptr_t>(data()));
-  }
-
- private:
-  const Buffer mapping_;
-  const size_t num_bytes_;
-};
 
 Allocator* AllocatorOf(tensorflow::DeviceBase* device) {
   return device->GetAllocator(tensorflow::AllocatorAttributes());
@@ -110,7 +79,7 @@ Status CpuWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buff
   if (num_bytes <= kMaxUnmapped) {
     *buffer = NewTensor(type, tf_shape);
   } else if (Buffer mapping = MapBuffer(num_bytes)) {
-    *buffer = MappedTensorBuffer::BufferOf(new MappedTensorBuffer(std::move(mapping), num_bytes));
+    *buffer = TensorBufferOf(std::move(mapping), num_bytes);
   }
   return *buffer ? Status() : Refused(type, shape);
 }

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <optional>
 
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/thread_team.h"
-#include "cc/core/dense/host_workspace.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor_shape.h"

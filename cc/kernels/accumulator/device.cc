@@ -1,7 +1,5 @@
 #include "cc/kernels/accumulator/device.h"
 
-#include <limits>
-
 #include "cc/core/sparse/host_rows.h"
 #include "cc/core/sparse/sparse_sum.h"
 #include "cc/kernels/accumulator/cpu_workspace.h"
@@ -27,18 +25,15 @@ constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,
                          CpuThreadStarter,
                          [](tensorflow::OpKernelContext*) { return Status(); },
                          HostHoldBudget,
-                         /*adds_small_at_once=*/true,
-                         /*max_inputs=*/std::numeric_limits<size_t>::max(),
+                         [] { return SumOptions(); },
                          /*merges_wait=*/false};
 #if defined(CONDACC_CUDA)
-// Adding two gradients in one pass costs less than two passes, however small they are.
 constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          NewSparseSum<DeviceRows>,
                          [](tensorflow::OpKernelConstruction*) { return ThreadStarter(); },
                          CheckGpu,
                          GpuHoldBudget,
-                         /*adds_small_at_once=*/false,
-                         /*max_inputs=*/kMaxDenseInputs,
+                         [] { return SumOptions::OfQueue(kMaxDenseInputs); },
                          /*merges_wait=*/true};
 #endif
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/status.h"
@@ -47,10 +48,8 @@ struct Device {
   Status (*check_op_device)(tensorflow::OpKernelContext* ctx);
   // Returns the budget of pending gradients.
   HoldBudget& (*budget)();
-  // If true, small dense gradients, which are cheap to add, are added as soon as they arrive.
-  bool adds_small_at_once;
-  // The number of dense gradients that one pass can add to another one.
-  size_t max_inputs;
+  // Returns the options of sums, apart from those that depend on the accumulator.
+  SumOptions (*sum_options)();
   // If true, folds and takes of sparse gradients wait for the device. Those of dense gradients
   // never do.
   bool merges_wait;

@@ -1,10 +1,13 @@
 #include "cc/kernels/base/tf_conversions.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "tensorflow/core/common_runtime/dma_helper.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
 
 namespace condacc {
 
@@ -15,6 +18,35 @@ using tensorflow::TensorBuffer;
 using tensorflow::TensorShape;
 
 namespace {
+
+// The memory of a tensor in a mapping of its own.
+class MappedTensorBuffer : public TensorBuffer {
+ public:
+  MappedTensorBuffer(Buffer mapping, size_t num_bytes)
+      : TensorBuffer(mapping.data()), mapping_(std::move(mapping)), num_bytes_(num_bytes) {}
+
+  // Returns the buffer of the first reference to `tensor_buffer`.
+  static Buffer BufferOf(MappedTensorBuffer* tensor_buffer) {
+    TensorBuffer* const owner = tensor_buffer;
+    return Buffer(
+        owner->data(), owner, [](void* each) { static_cast<TensorBuffer*>(each)->Unref(); },
+        [](void* each, size_t num_bytes) {
+          static_cast<MappedTensorBuffer*>(static_cast<TensorBuffer*>(each))
+              ->mapping_.RefillAfter(num_bytes);
+        });
+  }
+
+  size_t size() const override { return num_bytes_; }
+  TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tensorflow::AllocationDescription* description) const override {
+    description->set_requested_bytes(static_cast<int64_t>(num_bytes_));
+    description->set_ptr(reinterpret_cast<uintptr_t>(data()));
+  }
+
+ private:
+  const Buffer mapping_;
+  const size_t num_bytes_;
+};
 
 struct TypePair {
   DataType dtype;
@@ -91,6 +123,10 @@ Buffer BufferOf(const Tensor& tensor) {
   auto* const buffer = const_cast<TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
   if (buffer != nullptr) buffer->Ref();
   return Buffer(tensor.data(), buffer, Unref);
+}
+
+Buffer TensorBufferOf(Buffer mapping, size_t num_bytes) {
+  return MappedTensorBuffer::BufferOf(new MappedTensorBuffer(std::move(mapping), num_bytes));
 }
 
 bool OwnsInput(OpKernelContext* ctx, int index) {

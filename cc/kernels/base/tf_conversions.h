@@ -2,6 +2,8 @@
 #ifndef CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
 #define CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_
 
+#include <cstddef>
+
 #include "absl/status/status.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
@@ -40,6 +42,10 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 
 // Returns a buffer that refers to the tensor's memory and keeps it alive.
 Buffer BufferOf(const tensorflow::Tensor& tensor);
+
+// Makes memory of `num_bytes` bytes, such as MapBuffer() returns, the memory of a tensor. The
+// result is the buffer of that tensor: to its owner, it looks like those that BufferOf() returns.
+Buffer TensorBufferOf(Buffer mapping, size_t num_bytes);
 
 // Returns whether the input's memory may be kept and written to: only this op refers to it, and it
 // is not much larger than the input itself (a slice would keep its whole parent alive).

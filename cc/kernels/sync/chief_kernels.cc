@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/core/sync/chief_state.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/inputs.h"
@@ -169,6 +170,31 @@ absl::Status Dismiss(SyncGateResource& resource, const ChiefAttributes& attribut
   return absl::OkStatus();
 }
 
+// Inputs: taken, value. Output: the value, or Aborted if it was not taken.
+class RequireTakenOp : public Kernel {
+ public:
+  explicit RequireTakenOp(OpKernelConstruction* ctx) : Kernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulator", &accumulator_));
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  absl::Status Run(OpKernelContext* ctx) override {
+    bool taken = false;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 0, "taken", &taken));
+    if (!taken) {
+      return absl::AbortedError(
+          absl::StrCat("Accumulator '", accumulator_, "' does not have the gradients of the round ",
+                       "that its gate has: another chief, or an earlier one, has reset it. A new ",
+                       "session, with chief_init_op, begins a new round."));
+    }
+    ctx->set_output(0, ctx->input(1));
+    return absl::OkStatus();
+  }
+
+  std::string accumulator_;
+};
+
 using PrepareOp = ResourceOp<SyncGateResource, PrepareAttributes, Prepare>;
 using OpenOp = ResourceOp<SyncGateResource, OpenAttributes, Open>;
 using AdvanceOp = ResourceOp<SyncGateResource, ChiefAttributes, Advance>;
@@ -185,6 +211,14 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAddCredits").Device(DEVICE_CPU), A
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateExpect").Device(DEVICE_CPU), ExpectOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClose").Device(DEVICE_CPU), CloseOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateDismiss").Device(DEVICE_CPU), DismissOp);
+
+// The value is in the memory of the device that took it.
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRequireTaken").Device(DEVICE_CPU), RequireTakenOp);
+#if defined(CONDACC_CUDA)
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>AccumulatorRequireTaken").Device(tensorflow::DEVICE_GPU).HostMemory("taken"),
+    RequireTakenOp);
+#endif
 
 }  // namespace
 }  // namespace condacc

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/tf_conversions.h"

@@ -96,27 +96,5 @@ InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is
 error nothing has changed.
 )");
 
-REGISTER_OP("Condacc>AccumulatorRequireTaken")
-    .Input("taken: bool")
-    .Input("value: T")
-    .Output("output: T")
-    .Attr("T: type")
-    .Attr("accumulator: string = ''")
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarInput(c, 0));
-      c->set_output(0, c->input(1));
-      return absl::OkStatus();
-    })
-    .Doc(R"(
-Passes on a value that was taken from an accumulator, or fails if nothing was taken.
-
-taken: Whether gradients were taken: [] bool.
-value: The gradient that was taken, or a part of it.
-output: `value`.
-accumulator: The name of the accumulator, for the error.
-
-Aborted if nothing was taken.
-)");
-
 }  // namespace
 }  // namespace condacc

@@ -12,8 +12,8 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
-#include "tests/cc/dense/dense_math_reference.h"
 #include "tests/cc/dense/dense_support.h"
+#include "tests/cc/math/dense_math_reference.h"
 
 namespace condacc {
 namespace {

@@ -10,13 +10,13 @@
 #include <cstring>
 #include <utility>
 
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_math.h"
 #include "cc/core/dense/dense_sum.h"
-#include "cc/core/dense/host_workspace.h"
+#include "cc/core/math/dense_math.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/core/sparse/row_format.h"
 #include "tests/cc/explorer/fibers/fibers.h"
 

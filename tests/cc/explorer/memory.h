@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/device_merge.h"
 
 namespace condacc::explorer {

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/gpu/dense_launch.h"
 #include "cc/gpu/dense_pass.h"
 #include "gtest/gtest.h"

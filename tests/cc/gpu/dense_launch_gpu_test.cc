@@ -13,7 +13,7 @@
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/gpu/dense_pass.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/element_type_of.h"

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/element_type_of.h"
 

@@ -8,7 +8,7 @@
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/core/sparse/device_merge.h"
 #include "cc/gpu/cuda_stream.h"
 #include "cc/gpu/dense_launch.h"

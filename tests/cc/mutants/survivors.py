@@ -32,11 +32,6 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
     ): "No thread asks what to do with a round that has ended: see the rows of NextAction that the"
     " explorer reaches.",
     (
-        "staleness/step_reservations.h",
-        "> becomes >=",
-        "return b > 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();",
-    ): "A difference from 0 does not overflow.",
-    (
         "sync/sync_gate.cc",
         "the condition is false",
         "if (worker->absence == WorkerState::kLost) worker->absence = WorkerState::kBetweenSteps;",

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/shape.h"
-#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/host_merge_pass.h"
 #include "cc/core/sparse/sparse_sum.h"
 #include "tests/cc/accumulator/recorded_take.h"

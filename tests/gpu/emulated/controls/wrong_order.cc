@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cc/core/base/status.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "cc/gpu/cuda_stream.h"
 
 condacc::Status QueueAsAsked(const condacc::DenseAddArgs& args, cudaStream_t stream) __asm__(

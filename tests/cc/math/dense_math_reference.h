@@ -1,6 +1,6 @@
 // Adds and divides one element of each type, for comparison.
-#ifndef CONDACC_TESTS_DENSE_DENSE_MATH_REFERENCE_H_
-#define CONDACC_TESTS_DENSE_DENSE_MATH_REFERENCE_H_
+#ifndef CONDACC_TESTS_MATH_DENSE_MATH_REFERENCE_H_
+#define CONDACC_TESTS_MATH_DENSE_MATH_REFERENCE_H_
 
 #include <cmath>
 #include <complex>
@@ -113,4 +113,4 @@ bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
 
 }  // namespace condacc
 
-#endif  // CONDACC_TESTS_DENSE_DENSE_MATH_REFERENCE_H_
+#endif  // CONDACC_TESTS_MATH_DENSE_MATH_REFERENCE_H_

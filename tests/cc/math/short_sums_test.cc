@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cc/core/base/float16.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "gtest/gtest.h"
-#include "tests/cc/dense/dense_math_reference.h"
+#include "tests/cc/math/dense_math_reference.h"
 
 namespace condacc {
 namespace {

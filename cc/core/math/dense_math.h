@@ -1,6 +1,6 @@
 // Sums of dense gradients, element by element.
-#ifndef CONDACC_CORE_DENSE_DENSE_MATH_H_
-#define CONDACC_CORE_DENSE_DENSE_MATH_H_
+#ifndef CONDACC_CORE_MATH_DENSE_MATH_H_
+#define CONDACC_CORE_MATH_DENSE_MATH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -51,4 +51,4 @@ void FlushBypassedStores();
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_DENSE_DENSE_MATH_H_
+#endif  // CONDACC_CORE_MATH_DENSE_MATH_H_

@@ -1,10 +1,10 @@
 // Sums of float16 and bfloat16 gradients, which are added in float32.
-#ifndef CONDACC_CORE_DENSE_NARROW_MATH_H_
-#define CONDACC_CORE_DENSE_NARROW_MATH_H_
+#ifndef CONDACC_CORE_MATH_NARROW_MATH_H_
+#define CONDACC_CORE_MATH_NARROW_MATH_H_
 
 #include <cstddef>
 
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 
 namespace condacc {
 
@@ -14,4 +14,4 @@ void AddBFloat16(const DenseAddArgs& args, size_t begin, size_t end);
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_DENSE_NARROW_MATH_H_
+#endif  // CONDACC_CORE_MATH_NARROW_MATH_H_

@@ -1,4 +1,4 @@
-#include "cc/core/dense/narrow_math.h"
+#include "cc/core/math/narrow_math.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/base/float16.h"
-#include "cc/core/dense/pass_table.h"
+#include "cc/core/math/pass_table.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>

@@ -1,9 +1,9 @@
-#include "cc/core/dense/host_workspace.h"
+#include "cc/core/accumulator/host_workspace.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 
 namespace condacc {
 

@@ -1,4 +1,4 @@
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cc/core/base/cpu_features.h"
-#include "cc/core/dense/narrow_math.h"
+#include "cc/core/math/narrow_math.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>

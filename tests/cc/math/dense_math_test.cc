@@ -1,4 +1,4 @@
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
-#include "tests/cc/dense/dense_math_reference.h"
+#include "tests/cc/math/dense_math_reference.h"
 
 namespace condacc {
 namespace {

@@ -9,10 +9,10 @@
 #include <immintrin.h>
 #endif
 
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
-#include "tests/cc/dense/dense_math_reference.h"
+#include "tests/cc/math/dense_math_reference.h"
 
 namespace condacc {
 namespace {

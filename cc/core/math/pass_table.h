@@ -1,6 +1,6 @@
 // A table of the passes over memory that add a certain number of inputs at once.
-#ifndef CONDACC_CORE_DENSE_PASS_TABLE_H_
-#define CONDACC_CORE_DENSE_PASS_TABLE_H_
+#ifndef CONDACC_CORE_MATH_PASS_TABLE_H_
+#define CONDACC_CORE_MATH_PASS_TABLE_H_
 
 #include <array>
 #include <cstddef>
@@ -23,4 +23,4 @@ inline constexpr auto kPasses = MakePasses<Pass>(std::make_index_sequence<kMaxIn
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_DENSE_PASS_TABLE_H_
+#endif  // CONDACC_CORE_MATH_PASS_TABLE_H_

@@ -1,6 +1,6 @@
 // The workspace of gradients in host memory.
-#ifndef CONDACC_CORE_DENSE_HOST_WORKSPACE_H_
-#define CONDACC_CORE_DENSE_HOST_WORKSPACE_H_
+#ifndef CONDACC_CORE_ACCUMULATOR_HOST_WORKSPACE_H_
+#define CONDACC_CORE_ACCUMULATOR_HOST_WORKSPACE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -30,4 +30,4 @@ class HostWorkspace : public Workspace {
 
 }  // namespace condacc
 
-#endif  // CONDACC_CORE_DENSE_HOST_WORKSPACE_H_
+#endif  // CONDACC_CORE_ACCUMULATOR_HOST_WORKSPACE_H_
