@@ -49,17 +49,26 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
     }
     if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
   }
-  for (const GateWait* const wait : open_waits_) {
-    if (IsLate(*wait)) deadline = std::min(deadline, wait->began + options_.report);
+  return std::min(deadline, wait_deadline_);
+}
+
+SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noexcept {
+  if (IsLate(wait)) return wait.began + options_.report;
+  if (wait.what != GateWait::For::kReport || wait.after == round_) return Clock::time_point::max();
+  // If no worker waits when a report is due, the gate checks again after the same time.
+  const auto patience = std::max(wait.patience, SyncGate::kShortestDuration);
+  const auto due = round_began_ + patience;
+  const auto now = Clock::now();
+  return due > now ? due : now + patience;
+}
+
+void SyncGate::FindWaitDeadline() noexcept {
+  wait_deadline_ = Clock::time_point::max();
+  for (const GateWait::List* const list : {&open_waits_, &report_waits_}) {
+    for (const GateWait* const wait : *list) {
+      wait_deadline_ = std::min(wait_deadline_, DeadlineOf(*wait));
+    }
   }
-  for (const GateWait* const wait : report_waits_) {
-    if (wait->after == round_) continue;
-    // If no worker waits when a report is due, the gate checks again after the same time.
-    const auto patience = std::max(wait->patience, SyncGate::kShortestDuration);
-    const auto due = round_began_ + patience;
-    deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
-  }
-  return deadline;
 }
 
 void SyncGate::OnTimer() {
@@ -92,6 +101,7 @@ void SyncGate::OnTimer() {
         now >= abandoned_since_ + options_.report) {
       EndAbandonedRound();
     }
+    FindWaitDeadline();
     ArmTimer();
   }
   if (!line.empty()) log_(line);
