@@ -151,6 +151,17 @@ class Roster {
   // Returns how many of `total` workers have never been seen.
   int NumUnseen(int total) const noexcept { return std::max(0, total - size()); }
 
+  // Returns whether the numbers of workers that are kept are those of the workers.
+  bool CountsAreRight() const noexcept {
+    int num_here = 0;
+    int num_gone = 0;
+    for (const auto& [name, worker] : workers_) {
+      num_here += worker.is_here() ? 1 : 0;
+      num_gone += worker.is_gone() ? 1 : 0;
+    }
+    return num_here == num_here_ && num_gone == num_gone_;
+  }
+
   // Returns the names of the workers in a state, such as "a, b", or "" if there are none. May throw
   // std::bad_alloc.
   std::string Names(State state) const {

@@ -71,6 +71,15 @@ class Slots {
   int num_held() const { return num_held_; }
   int num_complete() const { return size() - num_free_ - num_held_; }
 
+  // Returns whether the numbers of slots that are kept are those of the slots.
+  bool CountsAreRight() const {
+    const auto count = [this](State state) {
+      return std::count_if(slots_.begin(), slots_.end(),
+                           [state](const Slot& slot) { return slot.state == state; });
+    };
+    return count(State::kFree) == num_free_ && count(State::kHeld) == num_held_;
+  }
+
  private:
   enum class State { kFree, kHeld, kComplete };
   struct Slot {

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cc/core/base/invariant.h"
 #include "cc/core/base/reached.h"
 #include "cc/core/sync/sync_gate.h"
 
@@ -160,6 +161,17 @@ void SyncGate::TryRelease(GateWait* wait) noexcept {
   Release(wait, end);
 }
 
+bool SyncGate::HasOverlooked() const {
+  for (const GateWait::List* const list :
+       {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
+    for (const GateWait* const wait : *list) {
+      GateWait::End end;
+      if (MustRelease(*wait, &end)) return true;
+    }
+  }
+  return !roster_.CountsAreRight() || !slots_.CountsAreRight();
+}
+
 void SyncGate::ReleaseWaits(GateWait* added) noexcept {
   roster_.ForgetReplaced(options_.num_workers);
   SpendCredits();
@@ -181,6 +193,7 @@ void SyncGate::ReleaseWaits(GateWait* added) noexcept {
     CONDACC_REACHED("another gradient");
     Release(round_waits_.front(), kEvent);
   }
+  CONDACC_INVARIANT(!HasOverlooked());
   if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();
   ArmTimer();
 }
