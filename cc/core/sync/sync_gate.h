@@ -308,6 +308,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Schedules OnTimer() for the time when the next takeover, log line or report is due. If no timer
   // is available, the next event tries again.
   void ArmTimer() noexcept CONDACC_REQUIRES(mu_);
+  void CancelTimer() noexcept CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const noexcept CONDACC_REQUIRES(mu_);
   // Returns when a wait for an opening or a report is due.
   Clock::time_point DeadlineOf(const GateWait& wait) const noexcept CONDACC_REQUIRES(mu_);

@@ -22,20 +22,23 @@ std::string Seconds(SyncGate::Clock::duration duration) {
 void SyncGate::ArmTimer() noexcept {
   const Clock::time_point deadline = NextDeadline();
   if (deadline >= timer_deadline_) return;
-  TimerQueue& timers = TimerQueue::Global();
-  timers.Cancel(timer_);
-  timer_ = TimerQueue::kNoTicket;
-  timer_deadline_ = Clock::time_point::max();
+  CancelTimer();
   const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
   try {
     // It completes ops, whose runtime may run the ops that follow in the same thread.
-    timer_ = timers.ScheduleLong(timeout, [weak = weak_from_this()] {
+    timer_ = TimerQueue::Global().ScheduleLong(timeout, [weak = weak_from_this()] {
       if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
     });
   } catch (const std::bad_alloc&) {
     return;
   }
   if (timer_ != TimerQueue::kNoTicket) timer_deadline_ = deadline;
+}
+
+void SyncGate::CancelTimer() noexcept {
+  TimerQueue::Global().Cancel(timer_);
+  timer_ = TimerQueue::kNoTicket;
+  timer_deadline_ = Clock::time_point::max();
 }
 
 SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
@@ -75,8 +78,8 @@ void SyncGate::OnTimer() {
   std::string line;
   {
     CompletingLock lock(&mu_, &ended_);
-    timer_ = TimerQueue::kNoTicket;
-    timer_deadline_ = Clock::time_point::max();
+    // Another timer may have been armed since this one has fired.
+    CancelTimer();
     const Clock::time_point now = Clock::now();
     if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
       TakeOverLocked();

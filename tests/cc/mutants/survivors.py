@@ -42,9 +42,4 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "> becomes >=",
         "return b > 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();",
     ): "A difference from 0 does not overflow.",
-    (
-        "sync/sync_gate.cc",
-        "the condition is false",
-        "if (worker->absence == WorkerState::kLost) worker->absence = WorkerState::kBetweenSteps;",
-    ): "While a step counts, its worker is here. What ends the step says anew where the worker is.",
 }

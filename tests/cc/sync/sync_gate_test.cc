@@ -238,6 +238,22 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   EXPECT_TRUE(known->has_ended() && stranger->has_ended());
 }
 
+TEST_F(SyncGateTest, AWorkerThatComesBeforeTheEndOfATrainingThatNeverBeganWaitsForTheNextOne) {
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  options.report = std::chrono::milliseconds(5);
+  int64_t round = 0;
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+  ASSERT_TRUE(Prepare(gate_, {"c", 1}, 0, &round).ok());
+  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
+  ASSERT_TRUE(gate_->Close({"c", 1}).ok());
+  AwaitTimer(std::chrono::milliseconds(30));
+  EXPECT_FALSE(opening->has_ended());
+  Open(gate_.get(), 2, 2, "d");
+  EXPECT_TRUE(opening->has_ended());
+}
+
 TEST_F(SyncGateTest, WorkersThatWereStartedAreWaitedForUntilTheyComeButNotForEver) {
   OpenForThatCome(2, 2, 1);
   gate_->Expect({"another"}, 2, std::chrono::hours(1));
