@@ -151,7 +151,7 @@ class Roster {
   // Returns how many of `total` workers have never been seen.
   int NumUnseen(int total) const noexcept { return std::max(0, total - size()); }
 
-  // Returns whether the numbers of workers that are kept are those of the workers.
+  // Returns whether the numbers that are kept are those of the workers; only for invariants.
   bool CountsAreRight() const noexcept {
     int num_here = 0;
     int num_gone = 0;
@@ -159,7 +159,7 @@ class Roster {
       num_here += worker.is_here() ? 1 : 0;
       num_gone += worker.is_gone() ? 1 : 0;
     }
-    return num_here == num_here_ && num_gone == num_gone_;
+    return std::pair(num_here, num_gone) == std::pair(num_here_, num_gone_);
   }
 
   // Returns the names of the workers in a state, such as "a, b", or "" if there are none. May throw

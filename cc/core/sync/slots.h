@@ -71,13 +71,14 @@ class Slots {
   int num_held() const { return num_held_; }
   int num_complete() const { return size() - num_free_ - num_held_; }
 
-  // Returns whether the numbers of slots that are kept are those of the slots.
+  // Returns whether the numbers that are kept are those of the slots; only for invariants.
   bool CountsAreRight() const {
     const auto count = [this](State state) {
-      return std::count_if(slots_.begin(), slots_.end(),
-                           [state](const Slot& slot) { return slot.state == state; });
+      return static_cast<int>(
+          std::count_if(slots_.begin(), slots_.end(),
+                        [state](const Slot& slot) { return slot.state == state; }));
     };
-    return count(State::kFree) == num_free_ && count(State::kHeld) == num_held_;
+    return std::pair(count(State::kFree), count(State::kHeld)) == std::pair(num_free_, num_held_);
   }
 
  private:

@@ -297,9 +297,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void SpendCredits() noexcept CONDACC_REQUIRES(mu_);
   // Releases the wait if it must be released now.
   void TryRelease(GateWait* wait) noexcept CONDACC_REQUIRES(mu_);
-  // Returns whether there is a wait that must be released now, or a number in which workers or
-  // slots are counted that is wrong. Looks at everything, so it is only called in tests.
-  bool HasOverlooked() const CONDACC_REQUIRES(mu_);
+  // Returns whether any wait must be released now. Looks at all of them; only for invariants.
+  bool HasOverlookedWait() const CONDACC_REQUIRES(mu_);
   // Releases all waits that must be released now, and arms the timer. Called after each event.
   // `added` is the wait that the event has added. The other waits are looked at only if something
   // has changed that decides about them, so that an event of one worker costs the same however

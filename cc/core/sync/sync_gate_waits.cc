@@ -161,7 +161,7 @@ void SyncGate::TryRelease(GateWait* wait) noexcept {
   Release(wait, end);
 }
 
-bool SyncGate::HasOverlooked() const {
+bool SyncGate::HasOverlookedWait() const {
   for (const GateWait::List* const list :
        {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
     for (const GateWait* const wait : *list) {
@@ -169,7 +169,7 @@ bool SyncGate::HasOverlooked() const {
       if (MustRelease(*wait, &end)) return true;
     }
   }
-  return !roster_.CountsAreRight() || !slots_.CountsAreRight();
+  return false;
 }
 
 void SyncGate::ReleaseWaits(GateWait* added) noexcept {
@@ -193,7 +193,8 @@ void SyncGate::ReleaseWaits(GateWait* added) noexcept {
     CONDACC_REACHED("another gradient");
     Release(round_waits_.front(), kEvent);
   }
-  CONDACC_INVARIANT(!HasOverlooked());
+  CONDACC_INVARIANT(roster_.CountsAreRight() && slots_.CountsAreRight());
+  CONDACC_INVARIANT(!HasOverlookedWait());
   if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();
   ArmTimer();
 }
