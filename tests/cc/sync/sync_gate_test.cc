@@ -341,6 +341,9 @@ TEST_F(SyncGateTest, AWrongNumberOfSlotsIsRefused) {
   SyncGate::Options options;
   options.num_slots = 0;
   EXPECT_EQ(gate_->Open({"c"}, round, options, false).code(), StatusCode::kInvalidArgument);
+  options.num_slots = 1;
+  options.num_workers = 0;
+  EXPECT_EQ(gate_->Open({"c"}, round, options, false).code(), StatusCode::kInvalidArgument);
   EXPECT_FALSE(gate_->state().open);
 }
 

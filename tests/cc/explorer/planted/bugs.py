@@ -310,11 +310,11 @@ BUGS = [
         new="    if (step->counted_ && is_open()) {",
     ),
     Bug(
-        breaks="An update that failed after its increment is counted as if it had made none.",
+        breaks="An update that has ended is counted as if it had made no increment.",
         program="staleness",
         file="staleness/step_reservations.h",
-        old="    if (!applied) lowest_ = SaturatedAdd(lowest_, -1);\n",
-        new="    if (!applied) lowest_ = highest_ = SaturatedAdd(lowest_, -1);\n",
+        old="    --num_open_;\n",
+        new="    --num_open_;\n    expected_ = SaturatedAdd(expected_, -1);\n",
     ),
     Bug(
         breaks="A decision is made about a step that was read before another decision.",
@@ -327,7 +327,7 @@ BUGS = [
         breaks="A decision is made about a step that was read before another update ended.",
         program="staleness",
         file="staleness/staleness_gate.h",
-        old="    ++num_changes_;\n    reservations_.End(applied);",
-        new="    reservations_.End(applied);",
+        old="    ++num_changes_;\n    reservations_.End();",
+        new="    reservations_.End();",
     ),
 ]
