@@ -38,6 +38,16 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
     ): "Only the thread that has taken or discarded a round, or the one that folded it meanwhile,"
     " finds it idle. Nobody asks for its work afterwards.",
     (
+        "sync/roster.h",
+        "< becomes <=",
+        "oldest == workers_.end() || each->second.last_seen < oldest->second.last_seen;",
+    ): "No two workers were seen last at the same time.",
+    (
+        "sync/sync_gate_waits.cc",
+        "the condition is false",
+        "if (MustRelease(*wait, &end)) return true;",
+    ): "Only an invariant, which looks for mistakes, calls the function.",
+    (
         "staleness/step_reservations.h",
         "> becomes >=",
         "return b > 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();",
