@@ -293,7 +293,8 @@ BUGS = [
         program="gate",
         file="sync/sync_gate_timing.cc",
         old="    CancelTimer();\n    const",
-        new="    timer_deadline_ = Clock::time_point::max();\n    const",
+        new="    timer_ = TimerQueue::kNoTicket;\n"
+        "    timer_deadline_ = Clock::time_point::max();\n    const",
     ),
     Bug(
         breaks="A takeover leaves the slots of silent workers held.",
