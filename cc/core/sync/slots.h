@@ -58,8 +58,7 @@ class Slots {
   // gradients of the slot, they are in the accumulators, even if the slot has been given to another
   // holder. Returns false if the slot was already complete.
   bool Complete(int slot) noexcept {
-    const State before =
-        std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete);
+    const State before = std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete);
     CONDACC_REACHED("slot is complete", static_cast<int>(before));
     if (before == State::kFree) --num_free_;
     if (before == State::kHeld) --num_held_;
@@ -74,9 +73,8 @@ class Slots {
   // Returns whether the numbers that are kept are those of the slots; only for invariants.
   bool CountsAreRight() const {
     const auto count = [this](State state) {
-      return static_cast<int>(
-          std::count_if(slots_.begin(), slots_.end(),
-                        [state](const Slot& slot) { return slot.state == state; }));
+      return static_cast<int>(std::count_if(
+          slots_.begin(), slots_.end(), [state](const Slot& slot) { return slot.state == state; }));
     };
     return std::pair(count(State::kFree), count(State::kHeld)) == std::pair(num_free_, num_held_);
   }

@@ -109,8 +109,7 @@ void SyncGate::Release(GateWait* wait, const GateWait::End& end) noexcept {
   wait->round = round_;
   if (wait->is_of_worker() && roster_.Add(wait->who, wait->run, NumberOf(*wait), -1)) {
     const bool goes_on = end.code == StatusCode::kOk;
-    roster_.See(wait->who, wait->run,
-                goes_on ? WorkerState::kBetweenSteps : WorkerState::kLost);
+    roster_.See(wait->who, wait->run, goes_on ? WorkerState::kBetweenSteps : WorkerState::kLost);
   }
   ended_.Add(GateWait::List::Remove(wait));
 }
@@ -178,8 +177,7 @@ void SyncGate::ReleaseWaits(GateWait* added) noexcept {
   const Situation situation(chief_.num_changes(), round_, is_full());
   if (situation != examined_) {
     examined_ = situation;
-    for (GateWait::List* const list :
-         {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
+    for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
       for (GateWait* const wait : *list) TryRelease(wait);
     }
     FindWaitDeadline();

@@ -236,8 +236,8 @@ class Calls {
     }
     if (!result.ok()) {
       const StatusCode code = result.status().code();
-      Check(code == StatusCode::kResourceExhausted || is_bad, "an error of an apply: ",
-            result.status().message());
+      Check(code == StatusCode::kResourceExhausted || is_bad,
+            "an error of an apply: ", result.status().message());
       return;
     }
     Check(!is_bad && result.outcome() == ApplyOutcome::kAdded, "a gradient that is added");

@@ -53,7 +53,7 @@ TEST(StepReservations, AReservationMayFailAfterItsIncrement) {
   StepReservations reservations;
   ReserveAt(10, &reservations);
   ReserveAt(10, &reservations);
-  reservations.End();           // It had made its increment,
+  reservations.End();                            // It had made its increment,
   EXPECT_GE(reservations.ExpectedStep(11), 12);  // so another one is to come.
   reservations.End();
   EXPECT_EQ(reservations.ExpectedStep(12), 12);
