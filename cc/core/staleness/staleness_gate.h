@@ -89,7 +89,7 @@ class StalenessGate {
   void End(const std::string& counter, bool applied) {
     MutexLock lock(&mu_);
     ++num_changes_;
-    reservations_.End(applied);
+    reservations_.End();
     const auto found = tallies_.find(counter);
     if (applied && found != tallies_.end()) ++found->second.counts.num_accepted;
   }

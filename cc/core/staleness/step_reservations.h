@@ -15,34 +15,33 @@ namespace condacc {
 // variable alone does not tell how many increments are still to come.
 //
 // The *expected step* is the value that the variable has when all open reservations have been
-// applied. Two bounds on it are kept, `lowest_` and `highest_`:
-// - A variable that is at `step` while `num_open_` reservations are open will reach at least `step`
-//   and at most `step + num_open_`. ExpectedStep() narrows the bounds accordingly.
-// - A new reservation adds one increment, so Reserve() adds 1 to both bounds.
-// - A reservation that was applied has made its increment, so the bounds stay.
-// - A reservation that failed may or may not have made its increment: `lowest_` drops by 1,
-//   `highest_` stays.
-// Unreserved increments and other writes are noticed as soon as they contradict the bounds, which
-// are then reset from the variable.
+// applied. Its upper bound is kept, `expected_`:
+// - A variable that is at `step` while `num_open_` reservations are open will reach at most
+//   `step + num_open_`. ExpectedStep() lowers the bound accordingly.
+// - A new reservation adds one increment, so Reserve() adds 1 to the bound.
+// - A reservation that was applied has made its increment, and one that has failed may have made
+//   it. So the bound stays.
+// Unreserved increments and other writes are noticed as soon as they contradict the bound, which is
+// then reset from the variable. Without them and without failures the bound is exact.
 //
 // For example, with a variable that is at 10 at first:
 //
-//   event                                       variable  open  [lowest_, highest_]
-//   update A is decided on and reserves            10      1        [11, 11]
-//   update B is decided on and reserves            10      2        [12, 12]
-//   A increments; ExpectedStep(11) is called       11      2        [12, 12]   (1)
-//   A ends, applied                                11      1        [12, 12]
-//   update C is decided on and reserves            11      2        [13, 13]
-//   B fails                                        11      1        [12, 13]
-//   either: ExpectedStep(11) is called             11      1        [12, 12]   (2)
-//   or: an increment; ExpectedStep(12) is called   12      1        [12, 13]   (3)
-//   or: a write; ExpectedStep(100) is called      100      1       [100, 101] (4)
+//   event                                       variable  open  expected_
+//   update A is decided on and reserves            10      1        11
+//   update B is decided on and reserves            10      2        12
+//   A increments; ExpectedStep(11) is called       11      2        12   (1)
+//   A ends, applied                                11      1        12
+//   update C is decided on and reserves            11      2        13
+//   B fails                                        11      1        13
+//   either: ExpectedStep(11) is called             11      1        12   (2)
+//   or: an increment; ExpectedStep(12) is called   12      1        13   (3)
+//   or: a write; ExpectedStep(100) is called      100      1       101   (4)
 //
-// (1) The variable alone would allow [11, 13]: A's increment has come, but A is still open. (2) B
-// failed before its increment, or else the variable would be at 12. (3) The increment is B's, and
-// C's is still to come (13), or it is C's (12). The higher step counts, which may drop one update
-// too many but never accepts one too many. After C has ended, ExpectedStep() makes the bounds equal
-// again. (4) The bounds are reset, because fewer increments were reserved.
+// (1) The variable alone would allow 13: A's increment has come, but A is still open. (2) B failed
+// before its increment, or else the variable would be at 12. (3) The increment is B's, and C's is
+// still to come (13), or it is C's (12). The higher step counts, which may drop one update too many
+// but never accepts one too many. After C has ended, ExpectedStep() is exact again. (4) The bound
+// is reset, because fewer increments were reserved.
 //
 // Not thread-safe.
 class StepReservations {
@@ -51,37 +50,29 @@ class StepReservations {
   // one if it is uncertain. It is exact if there are no other writes and no failures.
   int64_t ExpectedStep(int64_t step) {
     const int64_t furthest = SaturatedAdd(step, num_open_);
-    lowest_ = std::max(lowest_, step);
-    highest_ = std::min(highest_, furthest);
-    CONDACC_REACHED("expect", lowest_ < highest_ ? 1 : lowest_ == highest_ ? 0 : 2);
-    if (lowest_ > highest_) {
-      lowest_ = step;
-      highest_ = furthest;
-    }
-    return highest_;
+    CONDACC_REACHED("expect", step > expected_ ? 2 : furthest < expected_ ? 1 : 0);
+    if (step > expected_) expected_ = furthest;
+    expected_ = std::min(expected_, furthest);
+    return expected_;
   }
 
   // Opens a reservation. ExpectedStep() must have been called just before, with nothing in between.
   void Reserve() {
     ++num_open_;
-    lowest_ = SaturatedAdd(lowest_, 1);
-    highest_ = SaturatedAdd(highest_, 1);
+    expected_ = SaturatedAdd(expected_, 1);
   }
 
-  // Ends a reservation. A reservation that was not applied has failed, before or after its
-  // increment.
-  void End(bool applied) {
-    CONDACC_REACHED("reservation ends", applied, num_open_ > 1);
+  // Ends a reservation, whose update was applied or has failed, before or after its increment.
+  void End() {
+    CONDACC_REACHED("reservation ends", num_open_ > 1);
     --num_open_;
-    if (!applied) lowest_ = SaturatedAdd(lowest_, -1);
   }
 
   int64_t num_open() const { return num_open_; }
 
  private:
   int64_t num_open_ = 0;
-  int64_t lowest_ = 0;
-  int64_t highest_ = 0;
+  int64_t expected_ = 0;
 };
 
 }  // namespace condacc

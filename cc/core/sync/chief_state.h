@@ -53,6 +53,8 @@ class ChiefState {
   bool is_closed() const { return phase_ == Phase::kClosed; }
   bool is_dismissed() const { return phase_ == Phase::kDismissed; }
   bool has_been_prepared() const { return phase_ != Phase::kShut; }
+  // Returns a number that grows with each change that matters to waits.
+  int64_t num_changes() const { return num_changes_; }
 
   // Returns whether the gate belongs to the chief. A session in which the chief has not prepared
   // the gate acts for the session in which it has.
@@ -95,16 +97,16 @@ class ChiefState {
     chief_ = std::move(chief);
     Remove(&replaced_, chief_.view());
     Remove(&dismissed_, chief_.view());
-    phase_ = Phase::kPreparing;
+    SetPhase(Phase::kPreparing);
   }
   // The methods below are called only for the chief that the gate belongs to.
   void Open() noexcept {
     CONDACC_REACHED("open", static_cast<int>(phase_));
-    phase_ = Phase::kOpen;
+    SetPhase(Phase::kOpen);
   }
   void Close() noexcept {
     CONDACC_REACHED("close", static_cast<int>(phase_));
-    phase_ = Phase::kClosed;
+    SetPhase(Phase::kClosed);
   }
   // Notes whether the process of the chief is known to have ended.
   void SetGone(bool is_gone) noexcept { is_gone_ = is_gone; }
@@ -114,10 +116,14 @@ class ChiefState {
   void Dismiss(const Chief& chief) {
     CONDACC_REACHED("dismiss", static_cast<int>(phase_), Is(chief.view()));
     if (!WasDismissed(chief.view())) Remember(&dismissed_, chief);
-    if (Is(chief.view()) && !is_closed()) phase_ = Phase::kDismissed;
+    SetPhase(Is(chief.view()) && !is_closed() ? Phase::kDismissed : phase_);
   }
 
  private:
+  void SetPhase(Phase phase) noexcept {
+    phase_ = phase;
+    ++num_changes_;
+  }
   static bool Contains(const std::vector<Chief>& chiefs, ChiefView chief) {
     return std::any_of(chiefs.begin(), chiefs.end(),
                        [chief](const Chief& each) { return each.view() == chief; });
@@ -133,6 +139,7 @@ class ChiefState {
   }
 
   Phase phase_ = Phase::kShut;
+  int64_t num_changes_ = 0;
   Chief chief_;
   bool is_volunteer_ = false;
   bool is_gone_ = false;

@@ -16,7 +16,8 @@ namespace condacc {
 // The workers by name, and what they are doing at the gate. A worker is *here* while one of its
 // steps or waits is at the gate. A worker that is not here is *gone* if it is lost or has left, and
 // otherwise between two steps. Not thread-safe. Of the methods that change the roster, only Come()
-// and Leave() may throw std::bad_alloc, and then nothing has changed.
+// and Leave() may throw std::bad_alloc, and then nothing has changed. They and the methods that
+// concern one worker look at the others only if more are known than there should be.
 class Roster {
  public:
   // The number of replaced runs of each worker that are remembered. A process that still acts for
@@ -26,17 +27,19 @@ class Roster {
   enum class State { kBetweenSteps, kComputing, kWaiting, kLost, kLeft };
 
   struct Worker {
-    bool is_here() const { return num_steps + num_waits > 0; }
+    bool is_here() const { return num_steps + num_waits() > 0; }
     bool is_gone() const { return !is_here() && absence != State::kBetweenSteps; }
     State state() const {
       if (num_steps > 0) return State::kComputing;
-      return num_waits > 0 ? State::kWaiting : absence;
+      return num_waits() > 0 ? State::kWaiting : absence;
     }
+    int num_waits() const { return num_round_waits + num_open_waits; }
 
     std::string run;  // Identifies the latest process and graph with the worker's name.
     std::vector<std::string> past_runs;  // The last replaced runs, which may not come back.
     int num_steps = 0;                   // Steps that were neither taken over nor replaced.
-    int num_waits = 0;
+    int num_round_waits = 0;             // Waits for the next round.
+    int num_open_waits = 0;              // Waits for the gate to open.
     // The state of the worker while it is not here: kBetweenSteps, kLost or kLeft.
     State absence = State::kBetweenSteps;
     uint64_t last_seen = 0;
@@ -62,13 +65,18 @@ class Roster {
         worker.past_runs.reserve(past.size() + 1);
         worker.past_runs.push_back(std::move(worker.run));
         if (past.size() > kMaxPastRuns) worker.past_runs.erase(past.begin());
-        worker.num_steps = worker.num_waits = 0;  // They belonged to the replaced run.
         coming = Coming::kReplaces;
       }
       worker.run.swap(came);
     }
-    worker.absence = State::kBetweenSteps;
-    See(&worker);
+    Change(&worker, [&] {
+      if (coming == Coming::kReplaces) {
+        // They belonged to the replaced run.
+        worker.num_steps = worker.num_round_waits = worker.num_open_waits = 0;
+      }
+      worker.absence = State::kBetweenSteps;
+    });
+    worker.last_seen = ++num_seen_;
     return coming;
   }
 
@@ -77,8 +85,7 @@ class Roster {
   // become lost.
   void Leave(const std::string& name, const std::string& run, State absence, int total) {
     Worker& worker = FindOrAdd(name, run, total);
-    if (!run.empty() && worker.run != run) return;
-    if (worker.absence != State::kLeft) worker.absence = absence;
+    if (run.empty() || worker.run == run) SetAbsence(&worker, absence);
   }
 
   // Returns whether a run of the worker has come to the gate.
@@ -88,18 +95,33 @@ class Roster {
   }
 
   // Returns the worker if `run` is its latest run, and null otherwise.
-  Worker* Find(const std::string& name, const std::string& run) noexcept {
-    const auto found = workers_.find(name);
-    return found == workers_.end() || found->second.run != run ? nullptr : &found->second;
+  const Worker* Find(const std::string& name, const std::string& run) noexcept {
+    return FindLatest(name, run);
   }
 
-  // Records that a worker has begun or ended a step or a wait.
-  void See(Worker* worker) noexcept { worker->last_seen = ++num_seen_; }
+  // Adds `count`, which may be negative, to one of the numbers of a worker: its steps or its waits.
+  // Returns false, and does nothing, unless `run` is its latest run.
+  bool Add(const std::string& name, const std::string& run, int Worker::* number,
+           int count) noexcept {
+    Worker* const worker = FindLatest(name, run);
+    if (worker == nullptr) return false;
+    Change(worker, [=] { worker->*number += count; });
+    return true;
+  }
+
+  // Records that a step or a wait of a worker has ended, and where the worker is while it is not
+  // here. A worker that has left does not come back. Does nothing unless `run` is its latest run.
+  void See(const std::string& name, const std::string& run, State absence) noexcept {
+    Worker* const worker = FindLatest(name, run);
+    if (worker == nullptr) return;
+    SetAbsence(worker, absence);
+    worker->last_seen = ++num_seen_;
+  }
 
   // Counts as lost all workers that are not here and have not left.
   void LoseAllThatAreAbsent() noexcept {
     for (auto& [name, worker] : workers_) {
-      if (!worker.is_here() && worker.absence != State::kLeft) worker.absence = State::kLost;
+      if (!worker.is_here()) SetAbsence(&worker, State::kLost);
     }
   }
 
@@ -107,33 +129,38 @@ class Roster {
   void ForgetAllThatAreAbsent(const std::string& kept = "") noexcept {
     for (auto next = workers_.begin(); next != workers_.end();) {
       const bool stays = next->second.is_here() || next->first == kept;
-      next = stays ? std::next(next) : workers_.erase(next);
+      next = stays ? std::next(next) : Forget(next);
     }
   }
 
   // Removes workers that are gone while more than `total` are known: others have replaced them.
   void ForgetReplaced(int total) noexcept {
-    for (auto next = workers_.begin(); next != workers_.end() && size() > total;) {
-      next = next->second.is_gone() ? workers_.erase(next) : std::next(next);
+    for (auto next = workers_.begin(); num_gone_ > 0 && size() > total;) {
+      next = next->second.is_gone() ? Forget(next) : std::next(next);
     }
   }
 
   // Returns how many workers are here or between two steps, but at most `total` or, if more are
   // here, those. A worker that has never been seen is not counted: nobody knows whether it exists.
   int NumPresent(int total) const noexcept {
-    int num_here = 0;
-    int num_present = 0;
-    for (const auto& [name, worker] : workers_) {
-      num_here += worker.is_here() ? 1 : 0;
-      num_present += worker.is_gone() ? 0 : 1;
-    }
-    return std::max(std::min(num_present, total), num_here);
+    return std::max(std::min(size() - num_gone_, total), num_here_);
   }
 
   bool is_empty() const noexcept { return workers_.empty(); }
 
   // Returns how many of `total` workers have never been seen.
   int NumUnseen(int total) const noexcept { return std::max(0, total - size()); }
+
+  // Returns whether the numbers that are kept are those of the workers; only for invariants.
+  bool CountsAreRight() const noexcept {
+    int num_here = 0;
+    int num_gone = 0;
+    for (const auto& [name, worker] : workers_) {
+      num_here += worker.is_here() ? 1 : 0;
+      num_gone += worker.is_gone() ? 1 : 0;
+    }
+    return std::pair(num_here, num_gone) == std::pair(num_here_, num_gone_);
+  }
 
   // Returns the names of the workers in a state, such as "a, b", or "" if there are none. May throw
   // std::bad_alloc.
@@ -148,6 +175,8 @@ class Roster {
   }
 
  private:
+  using Workers = std::map<std::string, Worker>;
+
   int size() const noexcept { return static_cast<int>(workers_.size()); }
 
   Worker& FindOrAdd(const std::string& name, const std::string& run, int total) {
@@ -172,10 +201,37 @@ class Roster {
           oldest == workers_.end() || each->second.last_seen < oldest->second.last_seen;
       if (is_older) oldest = each;
     }
-    if (oldest != workers_.end()) workers_.erase(oldest);
+    if (oldest != workers_.end()) Forget(oldest);
   }
 
-  std::map<std::string, Worker> workers_;
+  Workers::iterator Forget(Workers::iterator worker) noexcept {
+    num_gone_ -= worker->second.is_gone() ? 1 : 0;
+    return workers_.erase(worker);
+  }
+
+  Worker* FindLatest(const std::string& name, const std::string& run) noexcept {
+    const auto found = workers_.find(name);
+    return found == workers_.end() || found->second.run != run ? nullptr : &found->second;
+  }
+
+  void SetAbsence(Worker* worker, State absence) noexcept {
+    if (worker->absence == State::kLeft) return;
+    Change(worker, [=] { worker->absence = absence; });
+  }
+
+  // Calls `change`, which changes the worker, and counts the worker anew.
+  template <class Function>
+  void Change(Worker* worker, Function change) noexcept {
+    num_here_ -= worker->is_here() ? 1 : 0;
+    num_gone_ -= worker->is_gone() ? 1 : 0;
+    change();
+    num_here_ += worker->is_here() ? 1 : 0;
+    num_gone_ += worker->is_gone() ? 1 : 0;
+  }
+
+  Workers workers_;
+  int num_here_ = 0;  // The workers that are here.
+  int num_gone_ = 0;  // The workers that are gone.
   uint64_t num_seen_ = 0;
 };
 

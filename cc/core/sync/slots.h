@@ -2,6 +2,7 @@
 #ifndef CONDACC_CORE_SYNC_SLOTS_H_
 #define CONDACC_CORE_SYNC_SLOTS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -17,36 +18,39 @@ class Slots {
  public:
   static constexpr int kNone = -1;
 
-  explicit Slots(int count) : slots_(static_cast<size_t>(count)) {}
+  explicit Slots(int count) : slots_(static_cast<size_t>(count)), num_free_(count) {}
 
   // Begins a round: all slots are free.
   void FreeAll() noexcept {
     for (Slot& slot : slots_) slot = Slot();
+    num_free_ = size();
+    num_held_ = 0;
+    none_free_before_ = 0;
   }
 
   // Gives the first free slot to `holder`. Returns kNone if there is none.
   int Hold(uint64_t holder) noexcept {
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      if (slots_[i].state != State::kFree) continue;
-      CONDACC_REACHED("slot is held");
-      slots_[i] = {State::kHeld, holder};
-      return static_cast<int>(i);
-    }
-    return kNone;
+    if (num_free_ == 0) return kNone;
+    while (slots_[none_free_before_].state != State::kFree) ++none_free_before_;
+    CONDACC_REACHED("slot is held");
+    slots_[none_free_before_] = {State::kHeld, holder};
+    --num_free_;
+    ++num_held_;
+    return static_cast<int>(none_free_before_);
   }
 
   // Frees a slot, unless it is complete or has been given to another holder since.
   void Free(int slot, uint64_t holder) noexcept {
-    Slot& freed = slots_[static_cast<size_t>(slot)];
-    const bool is_held = freed.state == State::kHeld && freed.holder == holder;
-    CONDACC_REACHED("slot is freed", static_cast<int>(freed.state), is_held);
-    if (is_held) freed = Slot();
+    const auto freed = static_cast<size_t>(slot);
+    const bool is_held = slots_[freed].state == State::kHeld && slots_[freed].holder == holder;
+    CONDACC_REACHED("slot is freed", static_cast<int>(slots_[freed].state), is_held);
+    if (is_held) Free(freed);
   }
 
   // Frees all slots that are held.
   void FreeHeld() noexcept {
-    for (Slot& slot : slots_) {
-      if (slot.state == State::kHeld) slot = Slot();
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].state == State::kHeld) Free(i);
     }
   }
 
@@ -54,15 +58,26 @@ class Slots {
   // gradients of the slot, they are in the accumulators, even if the slot has been given to another
   // holder. Returns false if the slot was already complete.
   bool Complete(int slot) noexcept {
-    CONDACC_REACHED("slot is complete", static_cast<int>(slots_[static_cast<size_t>(slot)].state));
-    return std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete) !=
-           State::kComplete;
+    const State before = std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete);
+    CONDACC_REACHED("slot is complete", static_cast<int>(before));
+    if (before == State::kFree) --num_free_;
+    if (before == State::kHeld) --num_held_;
+    return before != State::kComplete;
   }
 
   int size() const { return static_cast<int>(slots_.size()); }
-  int num_free() const { return Count(State::kFree); }
-  int num_held() const { return Count(State::kHeld); }
-  int num_complete() const { return Count(State::kComplete); }
+  int num_free() const { return num_free_; }
+  int num_held() const { return num_held_; }
+  int num_complete() const { return size() - num_free_ - num_held_; }
+
+  // Returns whether the numbers that are kept are those of the slots; only for invariants.
+  bool CountsAreRight() const {
+    const auto count = [this](State state) {
+      return static_cast<int>(std::count_if(
+          slots_.begin(), slots_.end(), [state](const Slot& slot) { return slot.state == state; }));
+    };
+    return std::pair(count(State::kFree), count(State::kHeld)) == std::pair(num_free_, num_held_);
+  }
 
  private:
   enum class State { kFree, kHeld, kComplete };
@@ -71,13 +86,18 @@ class Slots {
     uint64_t holder = 0;
   };
 
-  int Count(State state) const {
-    int count = 0;
-    for (const Slot& slot : slots_) count += slot.state == state ? 1 : 0;
-    return count;
+  void Free(size_t held) noexcept {
+    slots_[held] = Slot();
+    ++num_free_;
+    --num_held_;
+    none_free_before_ = std::min(none_free_before_, held);
   }
 
   std::vector<Slot> slots_;
+  // What the slots say is counted, so that no method but those for all slots looks at all of them.
+  int num_free_;
+  int num_held_ = 0;
+  size_t none_free_before_ = 0;  // No slot before this one is free.
 };
 
 }  // namespace condacc

@@ -64,14 +64,9 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
   return Status();
 }
 
-bool SyncGate::HasStep(const std::string& worker, const std::string& run) const noexcept {
-  for (const WorkerStep* const step : steps_) {
-    if (step->counted_ && step->run_ == run && step->worker_ == worker) return true;
-  }
-  for (const GateWait* const wait : round_waits_) {
-    if (wait->run == run && wait->who == worker) return true;
-  }
-  return false;
+bool SyncGate::HasStep(const std::string& worker, const std::string& run) noexcept {
+  const Roster::Worker* const found = roster_.Find(worker, run);
+  return found != nullptr && found->num_steps + found->num_round_waits > 0;
 }
 
 WorkerStep::Claim SyncGate::Claim(WorkerStep* step) noexcept {
@@ -123,14 +118,8 @@ bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
     FreeSlot(step);
   }
   // The end of a step of an earlier session says nothing about the worker's present one.
-  Roster::Worker* const worker =
-      step->replaced_ ? nullptr : roster_.Find(step->worker_, step->run_);
-  if (worker != nullptr) {
-    if (worker->absence != WorkerState::kLeft) {
-      worker->absence = is_done ? WorkerState::kBetweenSteps : WorkerState::kLost;
-    }
-    roster_.See(worker);
-  }
+  const WorkerState absence = is_done ? WorkerState::kBetweenSteps : WorkerState::kLost;
+  if (!step->replaced_) roster_.See(step->worker_, step->run_, absence);
   ReleaseWaits();
   return step->dropped_;
 }
@@ -186,17 +175,12 @@ std::string SyncGate::Describe() const {
 
 void SyncGate::Count(WorkerStep* step) noexcept {
   if (step->counted_) return;
-  Roster::Worker* const worker = roster_.Find(step->worker_, step->run_);
-  if (worker == nullptr) return;
-  if (worker->absence == WorkerState::kLost) worker->absence = WorkerState::kBetweenSteps;
-  ++worker->num_steps;
-  step->counted_ = true;
+  step->counted_ = roster_.Add(step->worker_, step->run_, &Roster::Worker::num_steps, 1);
 }
 
 void SyncGate::Uncount(WorkerStep* step) noexcept {
   if (!std::exchange(step->counted_, false)) return;
-  Roster::Worker* const worker = roster_.Find(step->worker_, step->run_);
-  if (worker != nullptr) --worker->num_steps;
+  roster_.Add(step->worker_, step->run_, &Roster::Worker::num_steps, -1);
 }
 
 void SyncGate::FreeSlot(WorkerStep* step) noexcept {

@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/status.h"
@@ -263,8 +264,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   }
   // Returns whether a run has a step at the gate that was not taken over, or waits for the next
   // round.
-  bool HasStep(const std::string& worker, const std::string& run) const noexcept
-      CONDACC_REQUIRES(mu_);
+  bool HasStep(const std::string& worker, const std::string& run) noexcept CONDACC_REQUIRES(mu_);
   // Returns whether the wait of a chief is to end because no worker is left.
   bool ends_if_abandoned() const CONDACC_REQUIRES(mu_) {
     return is_abandoned_ && !options_.wait_for_lost && !full_waits_.empty();
@@ -295,12 +295,24 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   bool MustRelease(const GateWait& wait, GateWait::End* end) const noexcept CONDACC_REQUIRES(mu_);
   // Releases waits of workers, one for each credit.
   void SpendCredits() noexcept CONDACC_REQUIRES(mu_);
+  // Releases the wait if it must be released now.
+  void TryRelease(GateWait* wait) noexcept CONDACC_REQUIRES(mu_);
+  // Returns whether any wait must be released now. Looks at all of them; only for invariants.
+  bool HasOverlookedWait() const CONDACC_REQUIRES(mu_);
   // Releases all waits that must be released now, and arms the timer. Called after each event.
-  void ReleaseWaits() noexcept CONDACC_REQUIRES(mu_);
+  // `added` is the wait that the event has added. The other waits are looked at only if something
+  // has changed that decides about them, so that an event of one worker costs the same however
+  // many others wait.
+  void ReleaseWaits(GateWait* added = nullptr) noexcept CONDACC_REQUIRES(mu_);
   // Schedules OnTimer() for the time when the next takeover, log line or report is due. If no timer
   // is available, the next event tries again.
   void ArmTimer() noexcept CONDACC_REQUIRES(mu_);
+  void CancelTimer() noexcept CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const noexcept CONDACC_REQUIRES(mu_);
+  // Returns when a wait for an opening or a report is due.
+  Clock::time_point DeadlineOf(const GateWait& wait) const noexcept CONDACC_REQUIRES(mu_);
+  // Finds out anew when the first of them is due.
+  void FindWaitDeadline() noexcept CONDACC_REQUIRES(mu_);
   void OnTimer();
   // Releases the observers whose GateWait::patience the round has exceeded.
   void ReleaseReports(Clock::time_point now) noexcept CONDACC_REQUIRES(mu_);
@@ -341,6 +353,12 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   bool is_abandoned_ CONDACC_GUARDED_BY(mu_) = false;  // Since `abandoned_since_`.
   Clock::time_point abandoned_since_ CONDACC_GUARDED_BY(mu_) = Clock::now();
 
+  // What decides, apart from credits and free slots, which waits are to end: the changes of the
+  // chief, the round, and whether it is full.
+  using Situation = std::tuple<int64_t, int64_t, bool>;
+  // The situation in which all waits were last looked at.
+  Situation examined_ CONDACC_GUARDED_BY(mu_);
+
   GateWait::List round_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List full_waits_ CONDACC_GUARDED_BY(mu_);
@@ -348,6 +366,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   EndedWaits<GateWait> ended_ CONDACC_GUARDED_BY(mu_);
   TimerQueue::Ticket timer_ CONDACC_GUARDED_BY(mu_) = TimerQueue::kNoTicket;
   Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
+  // When the first wait for an opening or a report is due, or earlier: waits that have ended since
+  // then are not taken into account.
+  Clock::time_point wait_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
 };
 
 }  // namespace condacc

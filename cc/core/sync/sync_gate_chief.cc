@@ -19,7 +19,7 @@ Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Pre
     if (!begins || before < std::numeric_limits<int64_t>::max()) {
       // Reserve() and Come() may throw std::bad_alloc. Nothing has changed yet, and nothing below
       // throws.
-      if (begins) chief_.Reserve();
+      chief_.Reserve();
       const auto coming = worker.empty() ? Roster::Coming::kReplaced
                                          : roster_.Come(worker, chief.name, options_.num_workers);
       const bool has_new_session = begins && coming != Roster::Coming::kReplaced;

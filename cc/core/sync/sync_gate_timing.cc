@@ -22,20 +22,23 @@ std::string Seconds(SyncGate::Clock::duration duration) {
 void SyncGate::ArmTimer() noexcept {
   const Clock::time_point deadline = NextDeadline();
   if (deadline >= timer_deadline_) return;
-  TimerQueue& timers = TimerQueue::Global();
-  timers.Cancel(timer_);
-  timer_ = TimerQueue::kNoTicket;
-  timer_deadline_ = Clock::time_point::max();
+  CancelTimer();
   const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
   try {
     // It completes ops, whose runtime may run the ops that follow in the same thread.
-    timer_ = timers.ScheduleLong(timeout, [weak = weak_from_this()] {
+    timer_ = TimerQueue::Global().ScheduleLong(timeout, [weak = weak_from_this()] {
       if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
     });
   } catch (const std::bad_alloc&) {
     return;
   }
   if (timer_ != TimerQueue::kNoTicket) timer_deadline_ = deadline;
+}
+
+void SyncGate::CancelTimer() noexcept {
+  TimerQueue::Global().Cancel(timer_);
+  timer_ = TimerQueue::kNoTicket;
+  timer_deadline_ = Clock::time_point::max();
 }
 
 SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
@@ -49,25 +52,34 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
     }
     if (ends_if_abandoned()) deadline = std::min(deadline, abandoned_since_ + options_.report);
   }
-  for (const GateWait* const wait : open_waits_) {
-    if (IsLate(*wait)) deadline = std::min(deadline, wait->began + options_.report);
+  return std::min(deadline, wait_deadline_);
+}
+
+SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noexcept {
+  if (IsLate(wait)) return wait.began + options_.report;
+  if (wait.what != GateWait::For::kReport || wait.after == round_) return Clock::time_point::max();
+  // If no worker waits when a report is due, the gate checks again after the same time.
+  const auto patience = std::max(wait.patience, SyncGate::kShortestDuration);
+  const auto due = round_began_ + patience;
+  const auto now = Clock::now();
+  return due > now ? due : now + patience;
+}
+
+void SyncGate::FindWaitDeadline() noexcept {
+  wait_deadline_ = Clock::time_point::max();
+  for (const GateWait::List* const list : {&open_waits_, &report_waits_}) {
+    for (const GateWait* const wait : *list) {
+      wait_deadline_ = std::min(wait_deadline_, DeadlineOf(*wait));
+    }
   }
-  for (const GateWait* const wait : report_waits_) {
-    if (wait->after == round_) continue;
-    // If no worker waits when a report is due, the gate checks again after the same time.
-    const auto patience = std::max(wait->patience, SyncGate::kShortestDuration);
-    const auto due = round_began_ + patience;
-    deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);
-  }
-  return deadline;
 }
 
 void SyncGate::OnTimer() {
   std::string line;
   {
     CompletingLock lock(&mu_, &ended_);
-    timer_ = TimerQueue::kNoTicket;
-    timer_deadline_ = Clock::time_point::max();
+    // Another timer may have been armed since this one has fired.
+    CancelTimer();
     const Clock::time_point now = Clock::now();
     if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
       TakeOverLocked();
@@ -92,6 +104,7 @@ void SyncGate::OnTimer() {
         now >= abandoned_since_ + options_.report) {
       EndAbandonedRound();
     }
+    FindWaitDeadline();
     ArmTimer();
   }
   if (!line.empty()) log_(line);

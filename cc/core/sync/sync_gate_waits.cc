@@ -1,7 +1,10 @@
 // The waits at a gate: how they begin and when they end.
+#include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
+#include "cc/core/base/invariant.h"
 #include "cc/core/base/reached.h"
 #include "cc/core/sync/sync_gate.h"
 
@@ -14,6 +17,12 @@ constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has en
 constexpr GateWait::End kDismissed{StatusCode::kOutOfRange, "the session ends"};
 constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
                                     "the chief of this worker's process has ended"};
+
+// Returns the number of a worker in which its wait is counted.
+int Roster::Worker::* NumberOf(const GateWait& wait) {
+  return wait.what == GateWait::For::kNextRound ? &Roster::Worker::num_round_waits
+                                                : &Roster::Worker::num_open_waits;
+}
 
 }  // namespace
 
@@ -40,7 +49,7 @@ void SyncGate::Wait(const GateWait::Ptr& wait) {
     chief_came_ = true;
     chief_.SetGone(false);
   }
-  ReleaseWaits();
+  ReleaseWaits(wait.get());
 }
 
 void SyncGate::Cancel(const GateWait::Ptr& wait) {
@@ -65,10 +74,7 @@ bool SyncGate::NoteWait(const GateWait& wait) {
     const auto coming = roster_.Come(wait.who, wait.run, options_.num_workers);
     if (coming != Roster::Coming::kReplaced) EndSteps(wait.who);
   }
-  Roster::Worker* const worker = roster_.Find(wait.who, wait.run);
-  if (worker == nullptr) return false;
-  ++worker->num_waits;
-  return true;
+  return roster_.Add(wait.who, wait.run, NumberOf(wait), 1);
 }
 
 bool SyncGate::MustReleaseChief(const GateWait& wait, GateWait::End* end) const {
@@ -101,15 +107,9 @@ void SyncGate::Release(GateWait* wait, const GateWait::End& end) noexcept {
   CONDACC_REACHED("wait ends", static_cast<int>(wait->what), static_cast<int>(end.code));
   wait->end = end;
   wait->round = round_;
-  Roster::Worker* const worker =
-      wait->is_of_worker() ? roster_.Find(wait->who, wait->run) : nullptr;
-  if (worker != nullptr) {
-    --worker->num_waits;
-    if (worker->absence != WorkerState::kLeft) {
-      worker->absence =
-          end.code == StatusCode::kOk ? WorkerState::kBetweenSteps : WorkerState::kLost;
-    }
-    roster_.See(worker);
+  if (wait->is_of_worker() && roster_.Add(wait->who, wait->run, NumberOf(*wait), -1)) {
+    const bool goes_on = end.code == StatusCode::kOk;
+    roster_.See(wait->who, wait->run, goes_on ? WorkerState::kBetweenSteps : WorkerState::kLost);
   }
   ended_.Add(GateWait::List::Remove(wait));
 }
@@ -149,20 +149,41 @@ void SyncGate::SpendCredits() noexcept {
   }
 }
 
-void SyncGate::ReleaseWaits() noexcept {
+void SyncGate::TryRelease(GateWait* wait) noexcept {
+  GateWait::End end;
+  if (!MustRelease(*wait, &end)) return;
+  const bool is_served = wait->what == GateWait::For::kFullRound && end.code == StatusCode::kOk;
+  if (is_served && !chief_.Is({wait->run, wait->session})) {
+    CONDACC_REACHED("deputy");
+    deputy_round_ = round_;
+  }
+  Release(wait, end);
+}
+
+bool SyncGate::HasOverlookedWait() const {
+  for (const GateWait::List* const list :
+       {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
+    for (const GateWait* const wait : *list) {
+      GateWait::End end;
+      if (MustRelease(*wait, &end)) return true;
+    }
+  }
+  return false;
+}
+
+void SyncGate::ReleaseWaits(GateWait* added) noexcept {
   roster_.ForgetReplaced(options_.num_workers);
   SpendCredits();
-  for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
-    for (GateWait* const wait : *list) {
-      GateWait::End end;
-      if (!MustRelease(*wait, &end)) continue;
-      const bool is_served = wait->what == GateWait::For::kFullRound && end.code == StatusCode::kOk;
-      if (is_served && !chief_.Is({wait->run, wait->session})) {
-        CONDACC_REACHED("deputy");
-        deputy_round_ = round_;
-      }
-      Release(wait, end);
+  const Situation situation(chief_.num_changes(), round_, is_full());
+  if (situation != examined_) {
+    examined_ = situation;
+    for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
+      for (GateWait* const wait : *list) TryRelease(wait);
     }
+    FindWaitDeadline();
+  } else if (added != nullptr && added->is_waiting()) {
+    TryRelease(added);
+    wait_deadline_ = std::min(wait_deadline_, DeadlineOf(*added));
   }
   while (is_open() && !round_waits_.empty()) {
     const int num_waiting = static_cast<int>(round_waits_.size());
@@ -170,6 +191,8 @@ void SyncGate::ReleaseWaits() noexcept {
     CONDACC_REACHED("another gradient");
     Release(round_waits_.front(), kEvent);
   }
+  CONDACC_INVARIANT(roster_.CountsAreRight() && slots_.CountsAreRight());
+  CONDACC_INVARIANT(!HasOverlookedWait());
   if (!std::exchange(is_abandoned_, lacks_workers())) abandoned_since_ = Clock::now();
   ArmTimer();
 }

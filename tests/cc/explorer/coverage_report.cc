@@ -95,13 +95,11 @@ constexpr Expected kStaleness[] = {
     {"decide", {1, 0, 0}, "accepted, no update is open"},
     {"decide", {1, 1, 0}, "accepted, updates are open"},
     {"decide again", {0, 0, 0}, "a decision is made again after another one"},
-    {"expect", {0, 0, 0}, "the expected step is certain"},
-    {"expect", {1, 0, 0}, "the expected step is uncertain"},
-    {"expect", {2, 0, 0}, "the bounds of the expected step are reset"},
-    {"reservation ends", {0, 0, 0}, "the last open update fails"},
-    {"reservation ends", {0, 1, 0}, "one of several open updates fails"},
-    {"reservation ends", {1, 0, 0}, "the last open update is applied"},
-    {"reservation ends", {1, 1, 0}, "one of several open updates is applied"},
+    {"expect", {0, 0, 0}, "the expected step is as it was"},
+    {"expect", {1, 0, 0}, "the expected step is lower than it was"},
+    {"expect", {2, 0, 0}, "the variable has passed the expected step"},
+    {"reservation ends", {0, 0, 0}, "the last open update ends"},
+    {"reservation ends", {1, 0, 0}, "one of several open updates ends"},
     {"std::bad_alloc of a call", {0, 0, 0}, "a decision throws"},
 };
 

@@ -128,6 +128,8 @@ void Training::End() {
 }
 
 void Training::NoteEnd() {
+  // Nothing else has timers here.
+  if (TimerQueue::Global().num_scheduled() > 1) Fail("the gate has more than one timer");
   if (--num_running_ == 0) TimerQueue::Global().Stop();
 }
 

@@ -47,7 +47,9 @@ TESTS = {
 }
 FOLDERS = ("accumulator", "dense", "fuzz", "sparse", "staleness", "sync")
 FEW, MANY = "3000", "60000"  # Schedules.
-TIMEOUT_SECS = 60
+# A test that takes longer than this, and than so many times what it takes without a mutant, does
+# not end. The machine may be busy.
+TIMEOUT_SECS, TIMEOUT_FACTOR = 60, 6
 GOAL_PERCENT = 95
 
 
@@ -148,9 +150,18 @@ def commands(tree: Path, room: str) -> Iterator[list[str]]:
         yield [explorer, program, MANY, "1"]
 
 
-def finder_of(tree: Path, room: str, number: int) -> str | None:
-    """Returns which test finds a mutant, or None."""
+def finder_of(tree: Path, room: str, number: int, took: dict[str, float]) -> str | None:
+    """Returns which test finds a mutant, or None.
+
+    Args:
+        tree: The tree with the programs.
+        room: The room of the mutant.
+        number: The number of the mutant, or -1 for none.
+        took: The seconds that each test takes without a mutant. Is filled if there is none.
+    """
     for command in commands(tree, room):
+        name = " ".join([Path(command[0]).name, *command[1:3]])
+        begun = time.monotonic()
         try:
             run = subprocess.run(
                 command,
@@ -158,13 +169,15 @@ def finder_of(tree: Path, room: str, number: int) -> str | None:
                 env={**os.environ, "CONDACC_MUTANT": str(number)},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                timeout=TIMEOUT_SECS,
+                timeout=max(TIMEOUT_SECS, TIMEOUT_FACTOR * took.get(name, TIMEOUT_SECS)),
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"{Path(command[0]).name} {command[1]}: did not end"
+            return f"{name}: did not end"
         if run.returncode != 0:
-            return f"{Path(command[0]).name} {' '.join(command[1:3])}"
+            return name
+        if number < 0:
+            took[name] = time.monotonic() - begun
     return None
 
 
@@ -200,8 +213,9 @@ def main() -> int:
             shutil.copytree(ROOT / part, tree / part)
         sites = plant(tree)
         build(tree)
+        took: dict[str, float] = {}
         for room in ROOMS:
-            if (finder := finder_of(tree, room, -1)) is not None:
+            if (finder := finder_of(tree, room, -1, took)) is not None:
                 print(f"without a mutant, a test of {room} fails: {finder}")
                 return 1
         print(f"{len(sites)} mutants, drawn with seed {seed}", flush=True)
@@ -212,7 +226,7 @@ def main() -> int:
         for site in order:
             if time.monotonic() > end and only is None:
                 break
-            finder = finder_of(tree, site.file.split("/")[0], site.number)
+            finder = finder_of(tree, site.file.split("/")[0], site.number, took)
             if finder is not None:
                 found += 1
                 print(f"found {site}\n     by {finder}", flush=True)

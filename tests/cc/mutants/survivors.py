@@ -36,4 +36,14 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "the condition is false",
         "if (worker->absence == WorkerState::kLost) worker->absence = WorkerState::kBetweenSteps;",
     ): "While a step counts, its worker is here. What ends the step says anew where the worker is.",
+    (
+        "sync/roster.h",
+        "< becomes <=",
+        "oldest == workers_.end() || each->second.last_seen < oldest->second.last_seen;",
+    ): "No two workers were seen last at the same time.",
+    (
+        "sync/sync_gate_waits.cc",
+        "the condition is false",
+        "if (MustRelease(*wait, &end)) return true;",
+    ): "Only an invariant, which looks for mistakes, calls the function.",
 }

@@ -37,14 +37,14 @@ TEST(StepReservations, AReservationDoesNotCountTwiceOnceItsIncrementWasMade) {
   StepReservations reservations;
   ReserveAt(10, &reservations);
   EXPECT_EQ(reservations.ExpectedStep(11), 11);
-  reservations.End(/*applied=*/true);
+  reservations.End();
   EXPECT_EQ(reservations.ExpectedStep(11), 11);
 }
 
 TEST(StepReservations, AFailedReservationCountsNoMore) {
   StepReservations reservations;
   ReserveAt(10, &reservations);
-  reservations.End(/*applied=*/false);
+  reservations.End();
   EXPECT_EQ(reservations.num_open(), 0);
   EXPECT_EQ(reservations.ExpectedStep(10), 10);
 }
@@ -53,9 +53,9 @@ TEST(StepReservations, AReservationMayFailAfterItsIncrement) {
   StepReservations reservations;
   ReserveAt(10, &reservations);
   ReserveAt(10, &reservations);
-  reservations.End(/*applied=*/false);           // It had made its increment,
+  reservations.End();                            // It had made its increment,
   EXPECT_GE(reservations.ExpectedStep(11), 12);  // so another one is to come.
-  reservations.End(/*applied=*/true);
+  reservations.End();
   EXPECT_EQ(reservations.ExpectedStep(12), 12);
 }
 
@@ -63,7 +63,7 @@ TEST(StepReservations, ForeignIncrementsAreNoticedAsSoonAsNothingIsUnderWay) {
   StepReservations reservations;
   ReserveAt(10, &reservations);
   EXPECT_GE(reservations.ExpectedStep(15), 15);
-  reservations.End(/*applied=*/true);
+  reservations.End();
   EXPECT_EQ(reservations.ExpectedStep(16), 16);
 }
 
@@ -104,13 +104,13 @@ class Model {
   void EndApplied() {
     if (num_incremented_ == 0) return;
     --num_incremented_;
-    reservations.End(/*applied=*/true);
+    reservations.End();
   }
   void Fail() {
     int64_t& some = Pick(2) == 0 ? num_waiting_ : num_incremented_;
     if (some == 0) return;
     --some;
-    reservations.End(/*applied=*/false);
+    reservations.End();
   }
   uint32_t Pick(uint32_t n) { return random_() % n; }
 

@@ -19,7 +19,10 @@ class RosterTest : public testing::Test {
   // Begins a step of a worker.
   void Compute(const std::string& name) {
     Come(name);
-    ++roster_.Find(name, "1")->num_steps;
+    Add(name, &Roster::Worker::num_steps, 1);
+  }
+  void Add(const std::string& name, int Roster::Worker::* number, int count) {
+    EXPECT_TRUE(roster_.Add(name, "1", number, count));
   }
   void Leave(const std::string& name, State absence, const std::string& run = "") {
     roster_.Leave(name, run, absence, kTotal);
@@ -56,13 +59,16 @@ TEST_F(RosterTest, RemembersTheLastReplacedRunsAndNoMore) {
 TEST_F(RosterTest, TheStateOfAWorkerThatIsHereGoesBeforeItsAbsence) {
   Compute("a");
   Leave("a", State::kLost);
-  Roster::Worker& worker = *roster_.Find("a", "1");
+  const Roster::Worker& worker = *roster_.Find("a", "1");
   EXPECT_EQ(worker.state(), State::kComputing);
   EXPECT_EQ(NumPresent(), 1);
-  worker.num_steps = 0;
-  worker.num_waits = 1;
-  EXPECT_EQ(worker.state(), State::kWaiting);
-  worker.num_waits = 0;
+  Add("a", &Roster::Worker::num_steps, -1);
+  for (const auto number : {&Roster::Worker::num_round_waits, &Roster::Worker::num_open_waits}) {
+    Add("a", number, 1);
+    EXPECT_EQ(worker.state(), State::kWaiting);
+    EXPECT_EQ(NumPresent(), 1);
+    Add("a", number, -1);
+  }
   EXPECT_EQ(worker.state(), State::kLost);
   EXPECT_TRUE(worker.is_gone());
   EXPECT_EQ(NumPresent(), 0);
@@ -125,7 +131,7 @@ TEST_F(RosterTest, MoreWorkersThanWereToldAllCountWhileTheyAreHere) {
   EXPECT_EQ(NumPresent(), 4);
   EXPECT_EQ(NumUnseen(), 0);
   EXPECT_EQ(roster_.Names(State::kComputing), "a, b, c, d");
-  roster_.Find("d", "1")->num_steps = 0;
+  Add("d", &Roster::Worker::num_steps, -1);
   EXPECT_EQ(NumPresent(), 3);
 }
 
@@ -140,7 +146,7 @@ TEST_F(RosterTest, ANewNameReplacesOneThatIsGone) {
 
 TEST_F(RosterTest, ANewNameReplacesTheOneBetweenStepsThatWasSeenLeastRecently) {
   for (const char* name : {"a", "b", "c"}) Come(name);
-  roster_.See(roster_.Find("a", "1"));
+  roster_.See("a", "1", State::kBetweenSteps);
   Come("d");
   EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a, c, d");
   Compute("c");
@@ -152,7 +158,7 @@ TEST_F(RosterTest, ANewNameReplacesTheOneBetweenStepsThatWasSeenLeastRecently) {
 
 TEST_F(RosterTest, WhoIsGoneIsForgottenWhileMoreAreKnownThanWereTold) {
   for (const char* name : {"a", "b", "c", "d"}) Compute(name);
-  roster_.Find("d", "1")->num_steps = 0;
+  Add("d", &Roster::Worker::num_steps, -1);
   roster_.ForgetReplaced(kTotal);
   EXPECT_TRUE(roster_.Knows("d")) << "it may come again";
   Leave("d", State::kLost);

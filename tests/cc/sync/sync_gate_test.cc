@@ -238,6 +238,22 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   EXPECT_TRUE(known->has_ended() && stranger->has_ended());
 }
 
+TEST_F(SyncGateTest, AWorkerThatComesBeforeTheEndOfATrainingThatNeverBeganWaitsForTheNextOne) {
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  options.report = std::chrono::milliseconds(5);
+  int64_t round = 0;
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+  ASSERT_TRUE(Prepare(gate_, {"c", 1}, 0, &round).ok());
+  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
+  ASSERT_TRUE(gate_->Close({"c", 1}).ok());
+  AwaitTimer(std::chrono::milliseconds(30));
+  EXPECT_FALSE(opening->has_ended());
+  Open(gate_.get(), 2, 2, "d");
+  EXPECT_TRUE(opening->has_ended());
+}
+
 TEST_F(SyncGateTest, WorkersThatWereStartedAreWaitedForUntilTheyComeButNotForEver) {
   OpenForThatCome(2, 2, 1);
   gate_->Expect({"another"}, 2, std::chrono::hours(1));
@@ -325,6 +341,9 @@ TEST_F(SyncGateTest, AWrongNumberOfSlotsIsRefused) {
   SyncGate::Options options;
   options.num_slots = 0;
   EXPECT_EQ(gate_->Open({"c"}, round, options, false).code(), StatusCode::kInvalidArgument);
+  options.num_slots = 1;
+  options.num_workers = 0;
+  EXPECT_EQ(gate_->Open({"c"}, round, options, false).code(), StatusCode::kInvalidArgument);
   EXPECT_FALSE(gate_->state().open);
 }
 
@@ -349,8 +368,13 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
   const RecordedWaitPtr other = BeginWait(gate_, For::kReport, "", 0, std::chrono::milliseconds(1));
   ASSERT_TRUE(other->Await());
   EXPECT_FALSE(again->has_ended());
-  again->Cancel();
-  EXPECT_EQ(again->code(), StatusCode::kCancelled);
+  // But the next one is, once it lasts too long.
+  w(1).Finish();
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
+  w(0).GoOn();
+  Step(0);
+  ASSERT_TRUE(again->Await());
+  EXPECT_EQ(again->round(), 2);
 }
 
 TEST_F(SyncGateTest, AReportTellsWhyTheGateIsNotOpen) {

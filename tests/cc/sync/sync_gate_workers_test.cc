@@ -98,6 +98,23 @@ TEST_F(SyncGateTest, WithBackupsASecondStepOfOneRunIsRefusedUntilTheFirstHasEnde
   EXPECT_FALSE(is_refused());
 }
 
+TEST_F(SyncGateTest, AWaitEndsNoStepAndNoWaitOfAnotherThreadOfItsRun) {
+  OpenFor(3, 3);
+  Worker other(gate_, "w0");
+  Worker third(gate_, "w0");
+  ASSERT_TRUE(w(0).Claim());
+  ASSERT_TRUE(other.Claim());
+  ASSERT_TRUE(third.Claim());
+  w(0).Finish();
+  other.Finish();
+  EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_FALSE(third.step->Done(/*any_added=*/true));
+  EXPECT_EQ(gate_->state().num_complete, 3);
+  ASSERT_TRUE(gate_->Advance({"c"}, 1));
+  w(0).GoOn();
+  other.GoOn();
+}
+
 TEST_F(SyncGateTest, AWorkerThatLeavesDuringAStepOfAnotherThreadHasLeft) {
   OpenFor(3, 2);
   ASSERT_TRUE(w(1).Claim());
@@ -231,7 +248,9 @@ TEST_F(SyncGateTest, ACompletedSlotPutsOffATakeover) {
   w(0).Finish();
   AwaitTimer(milliseconds(400));  // 800 ms after the last slot was claimed.
   const int64_t num_takeovers = gate_->state().num_takeovers;
-  if (SyncGate::Clock::now() - progressed < milliseconds(600)) EXPECT_EQ(num_takeovers, 0);
+  if (SyncGate::Clock::now() - progressed < milliseconds(600)) {
+    EXPECT_EQ(num_takeovers, 0);
+  }
   ASSERT_TRUE(w(2).wait->Await());
   EXPECT_EQ(gate_->state().num_takeovers, 1);
 }
@@ -378,6 +397,37 @@ TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
       EXPECT_NE(full->message().find("lost: w0; left: w1"), std::string::npos) << full->message();
     }
   }
+}
+
+// Opens a gate for one worker, whose rounds are given up after a short time.
+std::shared_ptr<SyncGate> GateThatGivesUp() {
+  std::shared_ptr<SyncGate> gate = NewGate();
+  int64_t round = 0;
+  EXPECT_TRUE(Prepare(gate, {"c"}, 0, &round).ok());
+  SyncGate::Options options;
+  options.report = std::chrono::milliseconds(5);
+  EXPECT_TRUE(gate->Open({"c"}, round, options, false).ok());
+  return gate;
+}
+
+TEST(SyncGateAbandoned, AChiefWaitsForTheFirstWorkerAsLongAsItTakes) {
+  const std::shared_ptr<SyncGate> gate = GateThatGivesUp();
+  const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, "c");
+  AwaitTimer(std::chrono::milliseconds(30));
+  EXPECT_FALSE(full->has_ended());
+}
+
+TEST(SyncGateAbandoned, AFullRoundNeedsNoWorker) {
+  const std::shared_ptr<SyncGate> gate = GateThatGivesUp();
+  const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, "c");
+  const RecordedWaitPtr other = BeginWait(gate, For::kFullRound, "d");  // Has prepared nothing.
+  Worker worker(gate, "w0");
+  ASSERT_TRUE(worker.Claim());
+  worker.step->Done(true);
+  EXPECT_TRUE(full->has_ended());
+  gate->Leave("w0", worker.run, /*is_lost=*/false);
+  AwaitTimer(std::chrono::milliseconds(30));
+  EXPECT_FALSE(other->has_ended());
 }
 
 }  // namespace

@@ -208,8 +208,8 @@ BUGS = [
         breaks="A late step of an earlier session makes a lost worker one that is waited for.",
         program="gate",
         file="sync/sync_gate.cc",
-        old="step->replaced_ ? nullptr : roster_.Find(step->worker_, step->run_);",
-        new="roster_.Find(step->worker_, step->run_);",
+        old="if (!step->replaced_) roster_.See(",
+        new="roster_.See(",
     ),
     Bug(
         breaks="A replaced run that renews its session ends the steps of its successor.",
@@ -229,8 +229,8 @@ BUGS = [
         breaks="A wait of a replaced run is granted.",
         program="gate",
         file="sync/sync_gate_waits.cc",
-        old="  if (worker == nullptr) return false;\n",
-        new="  if (worker == nullptr) return true;\n",
+        old="  return roster_.Add(wait.who, wait.run, NumberOf(wait), 1);\n",
+        new="  roster_.Add(wait.who, wait.run, NumberOf(wait), 1);\n  return true;\n",
     ),
     Bug(
         breaks="A replaced run replaces its successor.",
@@ -275,6 +275,28 @@ BUGS = [
         new="      ReleaseWaits();\n",
     ),
     Bug(
+        breaks="A gate that was prepared, opened, closed or dismissed lets waits go on.",
+        program="gate",
+        file="sync/chief_state.h",
+        old="    ++num_changes_;\n",
+        new="",
+    ),
+    Bug(
+        breaks="A slot that was freed is not found any more.",
+        program="gate",
+        file="sync/slots.h",
+        old="    none_free_before_ = std::min(none_free_before_, held);\n",
+        new="",
+    ),
+    Bug(
+        breaks="A timer that fires late forgets the one that was set meanwhile.",
+        program="gate",
+        file="sync/sync_gate_timing.cc",
+        old="    CancelTimer();\n    const",
+        new="    timer_ = TimerQueue::kNoTicket;\n"
+        "    timer_deadline_ = Clock::time_point::max();\n    const",
+    ),
+    Bug(
         breaks="A takeover leaves the slots of silent workers held.",
         program="bundle",
         file="sync/sync_gate_timing.cc",
@@ -289,11 +311,11 @@ BUGS = [
         new="    if (step->counted_ && is_open()) {",
     ),
     Bug(
-        breaks="An update that failed after its increment is counted as if it had made none.",
+        breaks="An update that has ended is counted as if it had made no increment.",
         program="staleness",
         file="staleness/step_reservations.h",
-        old="    if (!applied) lowest_ = SaturatedAdd(lowest_, -1);\n",
-        new="    if (!applied) lowest_ = highest_ = SaturatedAdd(lowest_, -1);\n",
+        old="    --num_open_;\n",
+        new="    --num_open_;\n    expected_ = SaturatedAdd(expected_, -1);\n",
     ),
     Bug(
         breaks="A decision is made about a step that was read before another decision.",
@@ -306,7 +328,7 @@ BUGS = [
         breaks="A decision is made about a step that was read before another update ended.",
         program="staleness",
         file="staleness/staleness_gate.h",
-        old="    ++num_changes_;\n    reservations_.End(applied);",
-        new="    reservations_.End(applied);",
+        old="    ++num_changes_;\n    reservations_.End();",
+        new="    reservations_.End();",
     ),
 ]

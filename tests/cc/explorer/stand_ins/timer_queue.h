@@ -3,6 +3,7 @@
 #define CONDACC_CORE_BASE_TIMER_QUEUE_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -81,6 +82,7 @@ class TimerQueue {
       returned = explorer::Now();
     }
   }
+  size_t num_scheduled() const { return functions_.size(); }
   void Stop() {
     stops_ = true;
     explorer::Wake(this);
