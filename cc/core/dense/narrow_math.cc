@@ -10,12 +10,12 @@
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>
+#elif defined(CONDACC_VECTORS)
+#include <arm_neon.h>
 #endif
 
 namespace condacc {
 namespace {
-
-constexpr size_t kLanes = 16;  // Elements that are added at once.
 
 // Adds a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
 // or BFloat16.
@@ -47,17 +47,31 @@ void AddRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
   }
 }
 
+#if defined(CONDACC_VECTORS)
+
+#if defined(CONDACC_AVX2)
+using Vector = __m256;
+#else
+using Vector = float32x4_t;
+#endif
+
+// The elements that are added at once, as two vectors of float32. Each of the structures below
+// uses its own order of lanes, consistently.
+struct TwoVectors {
+  Vector a;
+  Vector b;
+};
+
+constexpr size_t kLanes = sizeof(TwoVectors) / sizeof(float);
+
 #if defined(CONDACC_AVX2)
 
-// Sixteen elements as two vectors of float32. Avx2Float16 and Avx2BFloat16 each use their own order
-// of lanes, consistently.
-struct TwoVectors {
-  __m256 a;
-  __m256 b;
+struct Float32Lanes {
+  static CONDACC_AVX2 __m256 Broadcast(float value) { return _mm256_set1_ps(value); }
 };
 
 // Loads and stores float16. Elements 0 to 7 are in `a`, and 8 to 15 in `b`.
-struct Avx2Float16 {
+struct Float16Lanes : Float32Lanes {
   using Narrow = Float16;
   static CONDACC_AVX2 TwoVectors Load(const Float16* from) {
     return {Load8(from), Load8(from + 8)};
@@ -86,7 +100,7 @@ struct Avx2Float16 {
 
 // Loads and stores bfloat16. Even elements are in `a`, and odd ones in `b`, because a shift or a
 // mask then turns a bfloat16 into a float32 without moving it to another lane.
-struct Avx2BFloat16 {
+struct BFloat16Lanes : Float32Lanes {
   using Narrow = BFloat16;
   static CONDACC_AVX2 TwoVectors Load(const BFloat16* from) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -131,25 +145,80 @@ struct Avx2BFloat16 {
   }
 };
 
+#else
+
+// What float16 and bfloat16 have in common: the first half of the elements is in `a`, and the other
+// half in `b`.
+struct Float32Lanes {
+  static float32x4_t Broadcast(float value) { return vdupq_n_f32(value); }
+  static TwoVectors LoadFloat32(const float* from) {
+    return {vld1q_f32(from), vld1q_f32(from + 4)};
+  }
+  static void StoreFloat32(TwoVectors values, float* to) {
+    vst1q_f32(to, values.a);
+    vst1q_f32(to + 4, values.b);
+  }
+};
+
+struct Float16Lanes : Float32Lanes {
+  using Narrow = Float16;
+  static TwoVectors Load(const Float16* from) {
+    const float16x8_t values =
+        vreinterpretq_f16_u16(vld1q_u16(reinterpret_cast<const uint16_t*>(from)));
+    return {vcvt_f32_f16(vget_low_f16(values)), vcvt_high_f32_f16(values)};
+  }
+  static void Store(TwoVectors values, Float16* to) {
+    const float16x8_t rounded = vcvt_high_f16_f32(vcvt_f16_f32(values.a), values.b);
+    vst1q_u16(reinterpret_cast<uint16_t*>(to), vreinterpretq_u16_f16(rounded));
+  }
+};
+
+struct BFloat16Lanes : Float32Lanes {
+  using Narrow = BFloat16;
+  static TwoVectors Load(const BFloat16* from) {
+    const uint16x8_t bits = vld1q_u16(reinterpret_cast<const uint16_t*>(from));
+    return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(bits), 16)),
+            vreinterpretq_f32_u32(vshll_high_n_u16(bits, 16))};
+  }
+  static void Store(TwoVectors values, BFloat16* to) {
+    const uint16x4_t low = vshrn_n_u32(Round(values.a), 16);
+    vst1q_u16(reinterpret_cast<uint16_t*>(to), vshrn_high_n_u32(low, Round(values.b), 16));
+  }
+
+ private:
+  // Rounds like BFloat16::FromFloat(), but leaves the result in the high half of each lane.
+  static uint32x4_t Round(float32x4_t value) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(value);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t half = vaddq_u32(odd, vdupq_n_u32(0x7fff));
+    const uint32x4_t sign = vandq_u32(bits, vdupq_n_u32(0x80000000u));
+    const uint32x4_t quiet_nan = vorrq_u32(sign, vdupq_n_u32(0x7fc00000));
+    const uint32x4_t is_number = vceqq_f32(value, value);
+    return vbslq_u32(is_number, vaddq_u32(bits, half), quiet_nan);
+  }
+};
+
+#endif
+
 // Adds kInputs inputs in one pass. All are read side by side, as steady streams that the processor
 // prefetches.
 template <typename Lanes>
-struct NarrowAvx2Pass {
+struct NarrowPass {
   template <size_t kInputs>
-  static CONDACC_AVX2 void Run(const DenseAddArgs& args, size_t begin, size_t end) {
+  static CONDACC_VECTORS void Run(const DenseAddArgs& args, size_t begin, size_t end) {
     using Narrow = typename Lanes::Narrow;
     const Narrow* in[kInputs + 1];
     for (size_t k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
-    const __m256 divisor = _mm256_set1_ps(static_cast<float>(args.divisor));
+    const Vector divisor = Lanes::Broadcast(static_cast<float>(args.divisor));
     for (size_t i = begin; i < end; i += kLanes) {
       TwoVectors sum = args.first_is_float32
                            ? Lanes::LoadFloat32(static_cast<const float*>(args.first) + i)
                            : Lanes::Load(static_cast<const Narrow*>(args.first) + i);
       for (size_t k = 0; k < kInputs; ++k) {
         const TwoVectors input = Lanes::Load(in[k] + i);
-        sum = {_mm256_add_ps(sum.a, input.a), _mm256_add_ps(sum.b, input.b)};
+        sum = {sum.a + input.a, sum.b + input.b};
       }
-      if (args.divisor != 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
+      if (args.divisor != 1) sum = {sum.a / divisor, sum.b / divisor};
       if (args.out_is_float32) {
         Lanes::StoreFloat32(sum, static_cast<float*>(args.out) + i);
       } else {
@@ -160,10 +229,10 @@ struct NarrowAvx2Pass {
 };
 
 template <typename Lanes>
-void AddRangeAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
+void AddRangeInVectors(const DenseAddArgs& args, size_t begin, size_t end) {
   const bool is_one_pass = args.num_inputs <= kMaxInputs;
   const size_t whole = is_one_pass ? begin + (end - begin) / kLanes * kLanes : begin;
-  if (is_one_pass) kPasses<NarrowAvx2Pass<Lanes>>[args.num_inputs](args, begin, whole);
+  if (is_one_pass) kPasses<NarrowPass<Lanes>>[args.num_inputs](args, begin, whole);
   AddRangeInFloat32<typename Lanes::Narrow>(args, whole, end);
 }
 
@@ -172,11 +241,13 @@ void AddRangeAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
 }  // namespace
 
 void AddFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE(AddRangeInFloat32<Float16>, AddRangeAvx2<Avx2Float16>)(args, begin, end);
+  CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<Float16>, AddRangeInVectors<Float16Lanes>)
+  (args, begin, end);
 }
 
 void AddBFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE(AddRangeInFloat32<BFloat16>, AddRangeAvx2<Avx2BFloat16>)(args, begin, end);
+  CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<BFloat16>, AddRangeInVectors<BFloat16Lanes>)
+  (args, begin, end);
 }
 
 }  // namespace condacc
