@@ -16,14 +16,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / ".tools" / "aarch64"
-TRIPLE = "aarch64-linux-gnu"
 PYTHON = "3.11"  # That of the Debian below. Every TensorFlow that is supported has a wheel for it.
 
-_SUITE, _GCC = "bookworm", "12"
+_TRIPLE, _SUITE, _GCC = "aarch64-linux-gnu", "bookworm", "12"
+_EMULATOR = "bin/qemu-aarch64-static"
 # Programs for this machine, and the libraries that they need. The sysroot has the rest.
 _PROGRAMS = (
-    *(f"{name}-{_GCC}-{TRIPLE}" for name in ("cpp", "gcc", "g++")),
-    *(f"binutils-{TRIPLE}", f"libgcc-{_GCC}-dev-arm64-cross", "qemu-user-static"),
+    *(f"{name}-{_GCC}-{_TRIPLE}" for name in ("cpp", "gcc", "g++")),
+    *(f"binutils-{_TRIPLE}", f"libgcc-{_GCC}-dev-arm64-cross", "qemu-user-static"),
     *("libgmp10", "libisl23", "libmpc3", "libmpfr6", "libzstd1", "zlib1g"),
 )
 _PYTHON_PACKAGES = (
@@ -58,34 +58,34 @@ class Tools:
             raise UnavailableError(f"the cross compiler runs on x86-64, and this is {machine}")
         self._programs = _unpack("programs", "amd64", _PROGRAMS) / "usr"
         for each in self._programs.glob("bin/qemu-*-static"):
-            if each.name != f"qemu-{TRIPLE.split('-')[0]}-static":
+            if each != self._programs / _EMULATOR:
                 each.unlink()  # The package has the emulators of 30 other processors.
-        libraries = self._programs / "lib" / "x86_64-linux-gnu"
-        wrapper = _write_script(
-            WORK / "bin" / f"{TRIPLE}-g++",
-            f"export LD_LIBRARY_PATH={shlex.quote(str(libraries))}",
-            f'exec {shlex.quote(str(self.program(f"g++-{_GCC}")))} "$@"',
-        )
         sysroot = ROOT / "release" / "sysroot.sh"
-        self.compiler = _ask(
-            sysroot, WORK / "sysroot", TRIPLE.split("-")[0], CXX=shlex.quote(str(wrapper))
-        )
+        compiler = shlex.quote(str(self.program(f"g++-{_GCC}")))
+        self.compiler = _ask(sysroot, WORK / "sysroot", "aarch64", CXX=compiler)
         self.sysroot = WORK / "sysroot" / "root"
-        _ask(wrapper, "-dumpversion")
+        _ask(self.program(f"g++-{_GCC}"), "-dumpversion")
 
     def program(self, name: str) -> Path:
         """Returns a program of the compiler or of binutils, such as "objdump"."""
-        return self._programs / "bin" / f"{TRIPLE}-{name}"
+        name = f"{_TRIPLE}-{name}"
+        libraries = self._programs / "lib" / "x86_64-linux-gnu"
+        return _write_script(
+            WORK / "bin" / name,
+            f"export LD_LIBRARY_PATH={shlex.quote(str(libraries))}",
+            f'exec {shlex.quote(str(self._programs / "bin" / name))} "$@"',
+        )
 
-    def emulated(self, program: Path, root: Path | None = None) -> list[str]:
+    def emulated(self, program: Path, *options: str, root: Path | None = None) -> list[str]:
         """Returns the command that runs a program for aarch64 on this machine.
 
         Args:
             program: The program.
+            *options: Options of the emulator.
             root: Folder with the libraries that it was linked with. By default, the sysroot.
         """
-        qemu = self._programs / "bin" / "qemu-aarch64-static"
-        return [str(qemu), "-L", str(root or self.sysroot), str(program)]
+        qemu = str(self._programs / _EMULATOR)
+        return [qemu, *options, "-L", str(root or self.sysroot), str(program)]
 
     def make_python(self, folder: Path, *requirements: str, pip: Sequence[str] = ()) -> Path:
         """Makes an environment with some packages, and returns its Python, which is emulated.
@@ -105,11 +105,10 @@ class Tools:
         # A Python looks for this file beside the path that it was called by, which is its argument
         # 0, and then finds the packages as in every virtual environment.
         (folder / "pyvenv.cfg").write_text(f"home = {root / 'usr' / 'bin'}\n")
-        emulator, *options = self.emulated(root / "usr" / "bin" / f"python{PYTHON}", root)
-        command = shlex.join([emulator, "-0"])
-        return _write_script(
-            folder / "bin" / "python", f'exec {command} "$0" {shlex.join(options)} "$@"'
-        )
+        python = root / "usr" / "bin" / f"python{PYTHON}"
+        emulator, *options = map(shlex.quote, self.emulated(python, root=root))
+        command = " ".join(["exec", emulator, "-0", '"$0"', *options, '"$@"'])
+        return _write_script(folder / "bin" / "python", command)
 
     def install(self, site: Path, *requirements: str, pip: Sequence[str] = ()) -> None:
         """Installs packages for aarch64 into a folder.

@@ -5,73 +5,136 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from condacc import build
 
 ROOT = Path(__file__).resolve().parents[2]
-# The tests of the explorer need stand-ins for locks and timers, and those of the GPU need CUDA.
+TESTS = ROOT / "tests" / "cc"
 FOLDERS = ("accumulator", "base", "dense", "fuzz", "memory", "sparse", "staleness", "sync")
+# Stand-ins that take the place of locks and timers in what the explorer runs.
+_EXPLORED = tuple(
+    argument
+    for name in ("mutex", "timer_queue", "reached")
+    for argument in ("-include", str(TESTS / "explorer" / "stand_ins" / f"{name}.h"))
+)
+_STRICT_FUNCTIONS = ("mmap", "munmap", "madvise", "mincore", "mremap")
 _NO_TENSORFLOW = build.TensorFlow("2.21.0", [], [])  # The core does not use it.
 
 
-class Programs:
-    """Programs that are linked with the core, whose invariants are checked."""
+class Part(NamedTuple):
+    """Sources that are compiled as one.
 
-    def __init__(self, folder: Path, compiler: str | None = None) -> None:
-        """Prepares a build.
+    Attributes:
+        folder: The folder of ``cc`` whose options they are compiled with.
+        files: The sources.
+        options: Further options.
+    """
 
-        Args:
-            folder: Folder for objects and programs.
-            compiler: The compiler's command for a shell. By default, that of this machine.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
-        self._compiler = build.Compiler(ROOT, compiler)
-        self._recipe = build.Build(self._compiler, _NO_TENSORFLOW, ROOT, print)
-
-    def make(self, sources: dict[str, Sequence[Path]], *libraries: str) -> dict[str, Path]:
-        """Makes some programs, and returns their paths by their names.
-
-        Args:
-            sources: The sources of each program, by its name. They are compiled as one.
-            *libraries: Options of the linker.
-        """
-        with ThreadPoolExecutor(build.num_jobs()) as pool:
-            core = [pool.submit(self._compile_core, folder) for folder in ("core", "memory")]
-            tests = {name: pool.submit(self._compile, name, files) for name, files in sources.items()}
-            objects = [str(each.result()) for each in core]
-            return {
-                name: self._link(name, [str(test.result()), *objects, *libraries])
-                for name, test in tests.items()
-            }
-
-    def object_of(self, folder: str) -> Path:
-        """Returns the path of the object of a folder of ``cc``."""
-        return self._folder / f"cc_{folder}.o"
-
-    def _compile_core(self, folder: str) -> Path:
-        files = build.groups_of(ROOT)[folder]
-        made = self.object_of(folder)
-        self._recipe.compile(folder, files, "-DCONDACC_CHECK_INVARIANTS", "-c", "-o", str(made))
-        return made
-
-    def _compile(self, name: str, files: Sequence[Path]) -> Path:
-        made = self._folder / f"{name}.o"
-        options = ("-O1", "-DCONDACC_CHECK_INVARIANTS", "-c", "-o", str(made))
-        self._recipe.compile("tests", files, *options)
-        return made
-
-    def _link(self, name: str, arguments: Sequence[str]) -> Path:
-        program = self._folder / name
-        self._compiler.run(["-o", str(program), *arguments, "-ldl", "-lpthread"])
-        return program
+    folder: str
+    files: Sequence[Path]
+    options: Sequence[str] = ()
 
 
-def core_tests() -> dict[str, list[Path]]:
-    """Returns the sources of the core's tests, by the name of their program."""
-    sources = {}
-    for folder in FOLDERS:
-        files = sorted((ROOT / "tests" / "cc" / folder).glob("*_test.cc"))
-        sources[f"{folder}_test"] = files
-    sources["fuzz_test"].append(ROOT / "tests" / "cc" / "fuzz" / "calls.cc")
-    return sources
+class Program(NamedTuple):
+    """A program.
+
+    Attributes:
+        parts: Names of the parts that it consists of.
+        options: Options of the linker.
+    """
+
+    parts: Sequence[str]
+    options: Sequence[str] = ()
+
+
+def core_parts() -> dict[str, Part]:
+    """Returns the parts that programs of the core consist of."""
+    return {folder: Part(folder, build.groups_of(ROOT)[folder]) for folder in ("core", "memory")}
+
+
+def test_parts() -> dict[str, Part]:
+    """Returns the parts of the core's tests, and of the explorer of schedules."""
+    tests = {f"{name}_test": _sources(name, "*_test.cc") for name in FOLDERS}
+    tests["fuzz_test"].append(TESTS / "fuzz" / "calls.cc")
+    tests["gpu_pass_test"] = _sources("gpu", "dense_pass_test.cc")
+    explorer = [file for file in _sources("explorer", "*.cc") if file.name != "main.cc"]
+    explored = [file for file in build.groups_of(ROOT)["core"] if file.name != "timer_queue.cc"]
+    return {
+        **{name: Part("tests", files) for name, files in tests.items()},
+        "explored": Part("core", explored, _EXPLORED),
+        "explorer": Part("tests", explorer, _EXPLORED),
+        # A jump between stacks would be refused if it were checked.
+        "fibers": Part("tests", _sources("explorer", "fibers/*.cc"), ["-U_FORTIFY_SOURCE"]),
+    }
+
+
+def test_programs() -> dict[str, Program]:
+    """Returns the programs of the core's tests."""
+    names = [*(f"{folder}_test" for folder in FOLDERS), "gpu_pass_test"]
+    return {
+        **{name: Program((name, "core", "memory")) for name in names},
+        "explorer_test": Program(("explorer", "explored", "fibers")),
+    }
+
+
+def own_parts() -> dict[str, Part]:
+    """Returns the parts whose sources are beside this file."""
+    names = ("strict_pages", "sum_digests")
+    return {name: Part("tests", [Path(__file__).with_name(f"{name}.cc")]) for name in names}
+
+
+def own_programs() -> dict[str, Program]:
+    """Returns the programs that have such parts."""
+    wrap = [f"-Wl,--wrap={function}" for function in _STRICT_FUNCTIONS]
+    return {
+        "strict_memory_test": Program(("memory_test", "memory", "core", "strict_pages"), wrap),
+        "sum_digests": Program(("sum_digests", "core")),
+    }
+
+
+def _sources(folder: str, pattern: str) -> list[Path]:
+    """Returns the sources in a folder of tests/cc whose names match a pattern."""
+    return sorted((TESTS / folder).glob(pattern))
+
+
+def make(
+    parts: dict[str, Part],
+    programs: dict[str, Program],
+    folder: Path,
+    compiler: str | None = None,
+    libraries: Sequence[Path] = (),
+) -> dict[str, Path]:
+    """Makes programs, in which the core checks its invariants.
+
+    Args:
+        parts: The parts of the programs, by name.
+        programs: The programs, by name.
+        folder: Folder for the objects of the parts (NAME.o), and for the programs.
+        compiler: The compiler's command for a shell. By default, that of this machine.
+        libraries: Libraries that all programs are linked with.
+
+    Returns:
+        The paths of the programs, by name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    driver = build.Compiler(ROOT, compiler)
+    recipe = build.Build(driver, _NO_TENSORFLOW, ROOT, print)
+
+    def compile_part(name: str) -> None:
+        part = parts[name]
+        # Tests are compiled with -O1, which takes less time.
+        level = ["-O1"] if part.folder == "tests" else []
+        last = ("-DCONDACC_CHECK_INVARIANTS", *part.options, "-c", "-o", str(folder / f"{name}.o"))
+        recipe.compile(part.folder, part.files, *level, *last)
+
+    def link(name: str) -> Path:
+        program = programs[name]
+        objects = [str(folder / f"{part}.o") for part in program.parts]
+        last = [*map(str, libraries), *program.options, "-ldl", "-lpthread"]
+        driver.run(["-o", str(folder / name), *objects, *last])
+        return folder / name
+
+    with ThreadPoolExecutor(build.num_jobs()) as pool:
+        list(pool.map(compile_part, parts))
+        return dict(zip(programs, pool.map(link, programs), strict=True))
