@@ -62,9 +62,9 @@ def functions(tools, core_programs, folder) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("lanes", "wanted"),
     [
-        # They widen the lower and the upper half of a vector, add, divide, and narrow.
-        ("Float16Lanes", r"fcvtl\b|fcvtl2|fadd.*\.4s|fdiv.*\.4s|fcvtn\b|fcvtn2"),
-        ("BFloat16Lanes", r"shll\b|shll2|fadd.*\.4s|fdiv.*\.4s|fcmeq.*\.4s"),
+        # Four elements at once are widened, added, divided, and narrowed.
+        ("Float16Lanes", r"fcvtl\t|fcvtl2\t|fadd\t.*\.4s|fdiv\t.*\.4s|fcvtn\t|fcvtn2\t"),
+        ("BFloat16Lanes", r"shl\t.*\.4s|and\t.*\.16b|fadd\t.*\.4s|fdiv\t.*\.4s|ushr\t.*\.4s"),
     ],
     ids=["float16", "bfloat16"],
 )

@@ -1,5 +1,5 @@
 // What the machine can do at all. Dense: K gradients are summed and scaled into the first, in one
-// pass. Sparse: all gradients are read once, and a result is written once, past the caches on x86-64.
+// pass. Sparse: all gradients are read once, and a result is written once, past the caches.
 
 #include <algorithm>
 #include <atomic>
@@ -101,7 +101,7 @@ extern "C" void condacc_limit_sparse(float* out, size_t out_size, const float* c
     for (size_t at = part(out_size, 0); at < part(out_size, 1); at += 4) {
       _mm_stream_ps(out + at, value);
     }
-#else
+#else  // There is no portable way to write past the caches.
     std::fill(out + part(out_size, 0), out + part(out_size, 1), sum);
 #endif
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "cc/core/base/cpu_features.h"
@@ -64,15 +65,10 @@ struct TwoVectors {
 
 constexpr size_t kLanes = sizeof(TwoVectors) / sizeof(float);
 
-#if defined(CONDACC_AVX2)
-
-struct Float32Lanes {
-  static CONDACC_AVX2 __m256 Broadcast(float value) { return _mm256_set1_ps(value); }
-};
-
-// Loads and stores float16. Elements 0 to 7 are in `a`, and 8 to 15 in `b`.
-struct Float16Lanes : Float32Lanes {
+// Loads and stores float16. The first half of the elements is in `a`, and the other half in `b`.
+struct Float16Lanes {
   using Narrow = Float16;
+#if defined(CONDACC_AVX2)
   static CONDACC_AVX2 TwoVectors Load(const Float16* from) {
     return {Load8(from), Load8(from + 8)};
   }
@@ -96,22 +92,40 @@ struct Float16Lanes : Float32Lanes {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
   }
+#else
+  static TwoVectors Load(const Float16* from) {
+    const float16x8_t values =
+        vreinterpretq_f16_u16(vld1q_u16(reinterpret_cast<const uint16_t*>(from)));
+    return {vcvt_f32_f16(vget_low_f16(values)), vcvt_high_f32_f16(values)};
+  }
+  static void Store(TwoVectors values, Float16* to) {
+    const float16x8_t rounded = vcvt_high_f16_f32(vcvt_f16_f32(values.a), values.b);
+    vst1q_u16(reinterpret_cast<uint16_t*>(to), vreinterpretq_u16_f16(rounded));
+  }
+  static TwoVectors LoadFloat32(const float* from) {
+    return {vld1q_f32(from), vld1q_f32(from + 4)};
+  }
+  static void StoreFloat32(TwoVectors values, float* to) {
+    vst1q_f32(to, values.a);
+    vst1q_f32(to + 4, values.b);
+  }
+#endif
 };
 
 // Loads and stores bfloat16. Even elements are in `a`, and odd ones in `b`, because a shift or a
 // mask then turns a bfloat16 into a float32 without moving it to another lane.
-struct BFloat16Lanes : Float32Lanes {
+struct BFloat16Lanes {
   using Narrow = BFloat16;
-  static CONDACC_AVX2 TwoVectors Load(const BFloat16* from) {
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16)),
-            _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(kHighHalf)))};
+  static CONDACC_VECTORS TwoVectors Load(const BFloat16* from) {
+    Bits bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return {reinterpret_cast<Vector>(bits << 16), reinterpret_cast<Vector>(bits & kHighHalf)};
   }
-  static CONDACC_AVX2 void Store(TwoVectors values, BFloat16* to) {
-    const __m256i even = _mm256_srli_epi32(Round(values.a), 16);
-    const __m256i odd = _mm256_and_si256(Round(values.b), _mm256_set1_epi32(kHighHalf));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_or_si256(even, odd));
+  static CONDACC_VECTORS void Store(TwoVectors values, BFloat16* to) {
+    const Bits bits = (Round(values.a) >> 16) | (Round(values.b) & kHighHalf);
+    std::memcpy(to, &bits, sizeof bits);
   }
+#if defined(CONDACC_AVX2)
   static CONDACC_AVX2 TwoVectors LoadFloat32(const float* from) {
     const __m256 low = _mm256_loadu_ps(from);
     const __m256 high = _mm256_loadu_ps(from + 8);
@@ -124,81 +138,41 @@ struct BFloat16Lanes : Float32Lanes {
     _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
     _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
   }
+#else
+  static TwoVectors LoadFloat32(const float* from) {
+    const float32x4x2_t values = vld2q_f32(from);
+    return {values.val[0], values.val[1]};
+  }
+  static void StoreFloat32(TwoVectors values, float* to) {
+    const float32x4x2_t in_turn = {{values.a, values.b}};
+    vst2q_f32(to, in_turn);
+  }
+#endif
 
  private:
-  static constexpr int kHighHalf = static_cast<int>(0xffff0000u);
+  using Bits __attribute__((vector_size(sizeof(Vector)))) = uint32_t;
+  using Signed __attribute__((vector_size(sizeof(Vector)))) = int32_t;
+
+  static constexpr uint32_t kHighHalf = 0xffff0000u;
 
   // Rounds like BFloat16::FromFloat(), but leaves the result in the high half of each lane.
-  static CONDACC_AVX2 __m256i Round(__m256 value) {
-    const __m256i bits = _mm256_castps_si256(value);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-    const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0x80000000u)));
-    const __m256i quiet_nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000));
-    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
-    return _mm256_blendv_epi8(_mm256_add_epi32(bits, half), quiet_nan, is_nan);
+  static CONDACC_VECTORS Bits Round(Vector value) {
+    const Bits bits = reinterpret_cast<Bits>(value);
+    const Bits rounded = bits + ((bits >> 16) & 1u) + 0x7fffu;
+    const Bits quiet_nan = (bits & 0x80000000u) | 0x7fc00000u;
+    // All bits of a lane are set if it is a NaN.
+    const Bits is_nan =
+        reinterpret_cast<Bits>(reinterpret_cast<Signed>(bits & 0x7fffffffu) > 0x7f800000);
+    return (quiet_nan & is_nan) | (rounded & ~is_nan);
   }
 
+#if defined(CONDACC_AVX2)
   // Restores the order of elements that were shuffled within the two halves of a vector.
   static CONDACC_AVX2 __m256 InOrder(__m256 shuffled) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(shuffled), 0b11011000));
   }
-};
-
-#else
-
-// What float16 and bfloat16 have in common: the first half of the elements is in `a`, and the other
-// half in `b`.
-struct Float32Lanes {
-  static float32x4_t Broadcast(float value) { return vdupq_n_f32(value); }
-  static TwoVectors LoadFloat32(const float* from) {
-    return {vld1q_f32(from), vld1q_f32(from + 4)};
-  }
-  static void StoreFloat32(TwoVectors values, float* to) {
-    vst1q_f32(to, values.a);
-    vst1q_f32(to + 4, values.b);
-  }
-};
-
-struct Float16Lanes : Float32Lanes {
-  using Narrow = Float16;
-  static TwoVectors Load(const Float16* from) {
-    const float16x8_t values =
-        vreinterpretq_f16_u16(vld1q_u16(reinterpret_cast<const uint16_t*>(from)));
-    return {vcvt_f32_f16(vget_low_f16(values)), vcvt_high_f32_f16(values)};
-  }
-  static void Store(TwoVectors values, Float16* to) {
-    const float16x8_t rounded = vcvt_high_f16_f32(vcvt_f16_f32(values.a), values.b);
-    vst1q_u16(reinterpret_cast<uint16_t*>(to), vreinterpretq_u16_f16(rounded));
-  }
-};
-
-struct BFloat16Lanes : Float32Lanes {
-  using Narrow = BFloat16;
-  static TwoVectors Load(const BFloat16* from) {
-    const uint16x8_t bits = vld1q_u16(reinterpret_cast<const uint16_t*>(from));
-    return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(bits), 16)),
-            vreinterpretq_f32_u32(vshll_high_n_u16(bits, 16))};
-  }
-  static void Store(TwoVectors values, BFloat16* to) {
-    const uint16x4_t low = vshrn_n_u32(Round(values.a), 16);
-    vst1q_u16(reinterpret_cast<uint16_t*>(to), vshrn_high_n_u32(low, Round(values.b), 16));
-  }
-
- private:
-  // Rounds like BFloat16::FromFloat(), but leaves the result in the high half of each lane.
-  static uint32x4_t Round(float32x4_t value) {
-    const uint32x4_t bits = vreinterpretq_u32_f32(value);
-    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-    const uint32x4_t half = vaddq_u32(odd, vdupq_n_u32(0x7fff));
-    const uint32x4_t sign = vandq_u32(bits, vdupq_n_u32(0x80000000u));
-    const uint32x4_t quiet_nan = vorrq_u32(sign, vdupq_n_u32(0x7fc00000));
-    const uint32x4_t is_number = vceqq_f32(value, value);
-    return vbslq_u32(is_number, vaddq_u32(bits, half), quiet_nan);
-  }
-};
-
 #endif
+};
 
 // Adds kInputs inputs in one pass. All are read side by side, as steady streams that the processor
 // prefetches.
@@ -209,7 +183,7 @@ struct NarrowPass {
     using Narrow = typename Lanes::Narrow;
     const Narrow* in[kInputs + 1];
     for (size_t k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
-    const Vector divisor = Lanes::Broadcast(static_cast<float>(args.divisor));
+    const Vector divisor = Vector{} + static_cast<float>(args.divisor);
     for (size_t i = begin; i < end; i += kLanes) {
       TwoVectors sum = args.first_is_float32
                            ? Lanes::LoadFloat32(static_cast<const float*>(args.first) + i)
