@@ -22,6 +22,8 @@ EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 PLANTED := tests/cc/explorer/planted
 MUTANTS := tests/cc/mutants
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
+# Why the emulated GPU cannot be used here, or nothing.
+NO_EMULATED_GPU = $(if $(filter x86_64,$(shell uname -m)),$(NO_NVCC),the processor is not an x86-64 one)
 WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 # The key that names the libraries for this Python's TensorFlow; see condacc/libraries.py.
 KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
@@ -104,14 +106,14 @@ test-aarch64 test-aarch64-core: configure
 
 # Runs the launchers on a GPU that the CPU emulates, and checks that this finds bugs.
 test-gpu-emulated: configure
-	$(if $(NO_NVCC),\
-	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
+	$(if $(NO_EMULATED_GPU),\
+	  @echo 'Tests on the emulated GPU left out: $(NO_EMULATED_GPU)',\
 	  $(BAZEL) test //tests/gpu/emulated:tests)
 
 # Runs the whole plugin in TensorFlow, on an emulated device that is registered as a GPU.
 test-gpu-emulated-plugin: configure
-	$(if $(NO_NVCC),\
-	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\
+	$(if $(NO_EMULATED_GPU),\
+	  @echo 'The plugin on the emulated GPU left out: $(NO_EMULATED_GPU)',\
 	  CONDACC_PYTHON='$(PYTHON)' tests/gpu/emulated/plugin/run.sh)
 
 # Measures the library that pip builds.

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import versions  # release/versions.py, whose folder conftest.py adds to the path.
 
 from condacc import build, libraries
 from tests.aarch64.conftest import ROOT
@@ -61,7 +62,8 @@ def run(python: Path, *arguments: object, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_library_and_its_wheel_are_for_aarch64(tools, built, installed):
+def test_the_library_and_its_wheel_are_for_aarch64(tools, python, built, installed):
+    versions.check_symbols(libraries.paths_in(built, KEY).file, python)
     header = subprocess.check_output(
         [tools.program("readelf"), "-h", libraries.paths_in(built, KEY).file], text=True
     )
