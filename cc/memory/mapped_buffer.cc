@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <new>
 
+#include "cc/memory/huge_pages.h"
 #include "cc/memory/page_pool.h"
 
 namespace condacc {
@@ -80,7 +81,7 @@ Buffer MapBuffer(size_t num_bytes) {
   }
   num_mapped_pages += num_pages;
   // Page faults take a tenth of the time in huge pages.
-  madvise(mapping->begin, mapping->num_bytes(), MADV_HUGEPAGE);
+  AdviseHugePages(mapping->begin, mapping->num_bytes());
   Refill(mapping, 0);
   return Buffer(mapping->begin, mapping, Unmap, Refill);
 }

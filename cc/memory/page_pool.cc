@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cc/core/base/timer_queue.h"
+#include "cc/memory/huge_pages.h"
 
 namespace condacc {
 namespace {
@@ -37,7 +38,7 @@ void MapAt(void* to) {
   for (int i = 0; i < kMaxAttempts; ++i) {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     if (mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, flags, -1, 0) == to) {
-      madvise(to, kHugePageBytes, MADV_HUGEPAGE);
+      AdviseHugePages(to, kHugePageBytes);
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -11,7 +11,8 @@
 
 namespace condacc {
 
-// The size and the alignment of a huge page.
+// The size and the alignment of a huge page, where an ordinary page has 4 KiB. It is a multiple of
+// every page size that Linux has, which on aarch64 may also be 16 or 64 KiB.
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 // Keeps huge pages that were freed. The system would have to find a new page and fill it with

@@ -316,3 +316,50 @@ def test_set_up_for_a_python_without_tensorflow_says_so_and_changes_nothing(tmp_
     assert f"no TensorFlow in {python}" in result.stderr
     assert "pip install tensorflow==2.21" in result.stderr
     assert generated.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("processor", "place"),
+    [
+        ("x86_64", "targets/x86_64-linux/lib"),
+        ("aarch64", "targets/sbsa-linux/lib"),
+        ("aarch64", "targets/aarch64-linux/lib"),
+        ("aarch64", "lib/aarch64-linux-gnu"),
+    ],
+)
+def test_set_up_takes_the_cuda_runtime_of_its_processor(tmp_path: Path, processor: str, place: str):
+    clone, programs, cuda = (tmp_path / name for name in ("clone", "programs", "cuda"))
+    for name in ("configure.sh", ".bazelversion", "requirements.txt", "requirements-dev.txt"):
+        clone.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, clone)
+    for name in ("condacc", "cc"):
+        (clone / name).symlink_to(ROOT / name)
+    # A toolkit with a compiler for other processors has their libraries as well.
+    for other in ("targets/riscv-linux/lib", place):
+        (cuda / other).mkdir(parents=True)
+        (cuda / other / "libcudart_static.a").touch()
+    (cuda / "include").mkdir()
+    (cuda / "include" / "cuda_runtime.h").touch()
+    outputs = {
+        programs / "uname": processor,
+        programs / "bazelisk": "",
+        programs / "apt-get": "",
+        cuda / "bin" / "nvcc": "Cuda compilation tools, release 13.0, V13.0.88",
+    }
+    for program, output in outputs.items():
+        program.parent.mkdir(exist_ok=True)
+        status = 1 if program.name == "apt-get" else 0  # There is no GoogleTest to download.
+        program.write_text(f"#!/bin/sh\necho '{output}'\nexit {status}\n")
+        program.chmod(0o755)
+    run(
+        *("bash", "configure.sh"),
+        cwd=clone,
+        CONDACC_PYTHON=sys.executable,
+        CUDA_HOME=str(cuda),
+        USE_BAZEL_VERSION="none",
+        PATH=f"{programs}:{os.environ['PATH']}",
+    )
+    assert (
+        f"CONDACC_CUDART={cuda / place}/libcudart_static.a"
+        in (clone / ".condacc.bazelrc").read_text()
+    )

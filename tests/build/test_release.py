@@ -1,7 +1,8 @@
-"""Tests of release/versions.py: what it notes about tests, and how it checks libraries."""
+"""Tests of release/: what is noted about tests, how libraries are checked, tools for aarch64."""
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from condacc import libraries
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "release"))
 
+import aarch64  # noqa: E402  (release/aarch64.py)
 import versions  # noqa: E402  (release/versions.py)
 
 
@@ -113,3 +115,63 @@ def test_a_pre_release_is_asked_for_with_its_python():
     assert versions.asked_for("2.21") == ("2.21", versions.PYTHONS["2.21"])
     with pytest.raises(SystemExit, match="name a Python for TensorFlow 2.22.0rc0, as in"):
         versions.asked_for("2.22.0rc0")
+
+
+class EmulatedTools:
+    """Stands for the tools for aarch64, and notes what is installed."""
+
+    def __init__(self, installed: list[tuple[str, ...]]) -> None:
+        self._installed = installed
+
+    def make_python(self, folder: Path, *requirements: str, pip: list[str]) -> Path:
+        self._installed.append(requirements)
+        folder.mkdir(parents=True)
+        return folder / "bin" / "python"
+
+
+def test_libraries_for_aarch64_are_built_with_the_package_that_has_its_tensorflow(
+    tmp_path, monkeypatch
+):
+    installed: list[tuple[str, ...]] = []
+    monkeypatch.setattr(versions, "WORK", tmp_path)
+    monkeypatch.setattr(versions, "find_python", lambda number: Path(f"python{number}"))
+    monkeypatch.setattr(versions, "emulation", lambda: EmulatedTools(installed))
+    for minor in ("2.15", "2.20"):
+        with versions.environment_for("aarch64", minor, "3.13") as python:
+            assert python.parents[1].exists()
+        assert not python.parents[1].exists()
+    assert installed == [("tensorflow-cpu-aws==2.15.*",), ("tensorflow==2.20.*", "protobuf<7")]
+
+
+def test_no_wheel_is_made_unless_each_processor_has_all_libraries(tmp_path, monkeypatch):
+    monkeypatch.setattr(versions, "LIBRARIES", tmp_path)
+    monkeypatch.setattr(versions, "DIST", tmp_path / "dist")
+    (tmp_path / "dist").mkdir()
+    for processor in versions.PROCESSORS:
+        (tmp_path / processor).mkdir()
+        for key in libraries.SUPPORTED:
+            for file in libraries.paths_in(tmp_path / processor, key):
+                file.touch()
+    for file in libraries.paths_in(tmp_path / "aarch64", "2.17"):
+        file.unlink()
+    with pytest.raises(SystemExit, match=r"no libraries for aarch64 and \['2\.17'\]"):
+        versions.make_wheels(versions.PROCESSORS)
+    assert (tmp_path / "dist").exists()
+
+
+def test_tools_for_aarch64_say_why_they_cannot_be_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(aarch64, "WORK", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "machine", lambda: "aarch64")
+        with pytest.raises(aarch64.UnavailableError, match="runs on x86-64, and this is aarch64"):
+            aarch64.Tools()
+    program = tmp_path / "bin" / "apt-get"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'E: there is no network' >&2\nexit 100\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    with pytest.raises(
+        aarch64.UnavailableError, match=r"unpack\.sh failed: E: there is no network"
+    ):
+        aarch64.Tools()
+    assert not (tmp_path / "programs" / "ready").exists()

@@ -12,3 +12,8 @@ PROGRAM = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 def programs_of(page: str) -> list[str]:
     """Returns the programs of a page, such as "docs/guides/usage.md"."""
     return PROGRAM.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+def printed_by(program: str) -> list[str]:
+    """Returns what a program prints, which its comments after calls of `print` say."""
+    return re.findall(r"^ *print\(.*\)  # (.*)$", program, re.MULTILINE)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.programs import PROGRAM, ROOT, programs_of
+from tests.docs.programs import PROGRAM, ROOT, printed_by, programs_of
 from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
 
@@ -27,11 +27,6 @@ for number, block in enumerate(json.load(sys.stdin)):
     print(f"== {number}", flush=True)
     exec(compile(block, f"<block {number}>", "exec"), {"__name__": "__main__"})
 """
-
-
-def _expected(block: str) -> list[str]:
-    """Returns the comments after calls of `print`."""
-    return re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +50,7 @@ def test_code_prints_what_its_comments_say(page):
     assert run.returncode == 0, run.stderr[-3000:]
     outputs = re.split(r"^== \d+\n", run.stdout, flags=re.MULTILINE)[1:]
     for block, output in zip(blocks, outputs, strict=True):
-        expected = _expected(block)
+        expected = printed_by(block)
         assert expected, f"the code shows nothing:\n{block}"
         assert output.splitlines() == expected
 

@@ -97,7 +97,7 @@ build() {
   done < <(find cc/core -name '*.cc')
   compile "$BUILD/stand_in.o" "$CXX" "${options[@]}" -c tests/gpu/stand_in/main.cc
   finish "$BUILD"/*.o.log
-  libraries=("$(find -L "$CUDA" /usr/lib/x86_64-linux-gnu -maxdepth 4 -name libcudart_static.a \
+  libraries=("$(find -L "$CUDA" "/usr/lib/$(uname -m)-linux-gnu" -maxdepth 4 -name libcudart_static.a \
     -print -quit 2>/dev/null)" -ldl -lpthread -lrt)
   for source in tests/cc/gpu/*_gpu_test.cc; do
     compile "$BUILD/$(basename "$source" .cc)" "$CXX" "${options[@]}" "$source" "$BUILD"/*.o \

@@ -7,7 +7,9 @@
 #include <thread>
 #include <vector>
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 namespace {
 
@@ -94,9 +96,13 @@ extern "C" void condacc_limit_sparse(float* out, size_t out_size, const float* c
     for (int i = 0; i < num_gradients; ++i) {
       sum += SumOf(gradients[i] + part(size, 0), gradients[i] + part(size, 1));
     }
+#if defined(__x86_64__)
     const __m128 value = _mm_set1_ps(sum);
     for (size_t at = part(out_size, 0); at < part(out_size, 1); at += 4) {
       _mm_stream_ps(out + at, value);
     }
+#else  // There is no portable way to write past the caches.
+    std::fill(out + part(out_size, 0), out + part(out_size, 1), sum);
+#endif
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "cc/core/base/cpu_features.h"
@@ -10,12 +11,12 @@
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>
+#elif defined(CONDACC_VECTORS)
+#include <arm_neon.h>
 #endif
 
 namespace condacc {
 namespace {
-
-constexpr size_t kLanes = 16;  // Elements that are added at once.
 
 // Adds a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
 // or BFloat16.
@@ -47,18 +48,27 @@ void AddRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
   }
 }
 
-#if defined(CONDACC_AVX2)
+#if defined(CONDACC_VECTORS)
 
-// Sixteen elements as two vectors of float32. Avx2Float16 and Avx2BFloat16 each use their own order
-// of lanes, consistently.
+#if defined(CONDACC_AVX2)
+using Vector = __m256;
+#else
+using Vector = float32x4_t;
+#endif
+
+// The elements that are added at once, as two vectors of float32. Each of the structures below
+// uses its own order of lanes, consistently.
 struct TwoVectors {
-  __m256 a;
-  __m256 b;
+  Vector a;
+  Vector b;
 };
 
-// Loads and stores float16. Elements 0 to 7 are in `a`, and 8 to 15 in `b`.
-struct Avx2Float16 {
+constexpr size_t kLanes = sizeof(TwoVectors) / sizeof(float);
+
+// Loads and stores float16. The first half of the elements is in `a`, and the other half in `b`.
+struct Float16Lanes {
   using Narrow = Float16;
+#if defined(CONDACC_AVX2)
   static CONDACC_AVX2 TwoVectors Load(const Float16* from) {
     return {Load8(from), Load8(from + 8)};
   }
@@ -82,22 +92,40 @@ struct Avx2Float16 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
   }
+#else
+  static TwoVectors Load(const Float16* from) {
+    const float16x8_t values =
+        vreinterpretq_f16_u16(vld1q_u16(reinterpret_cast<const uint16_t*>(from)));
+    return {vcvt_f32_f16(vget_low_f16(values)), vcvt_high_f32_f16(values)};
+  }
+  static void Store(TwoVectors values, Float16* to) {
+    const float16x8_t rounded = vcvt_high_f16_f32(vcvt_f16_f32(values.a), values.b);
+    vst1q_u16(reinterpret_cast<uint16_t*>(to), vreinterpretq_u16_f16(rounded));
+  }
+  static TwoVectors LoadFloat32(const float* from) {
+    return {vld1q_f32(from), vld1q_f32(from + 4)};
+  }
+  static void StoreFloat32(TwoVectors values, float* to) {
+    vst1q_f32(to, values.a);
+    vst1q_f32(to + 4, values.b);
+  }
+#endif
 };
 
 // Loads and stores bfloat16. Even elements are in `a`, and odd ones in `b`, because a shift or a
 // mask then turns a bfloat16 into a float32 without moving it to another lane.
-struct Avx2BFloat16 {
+struct BFloat16Lanes {
   using Narrow = BFloat16;
-  static CONDACC_AVX2 TwoVectors Load(const BFloat16* from) {
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16)),
-            _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(kHighHalf)))};
+  static CONDACC_VECTORS TwoVectors Load(const BFloat16* from) {
+    Bits bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return {reinterpret_cast<Vector>(bits << 16), reinterpret_cast<Vector>(bits & kHighHalf)};
   }
-  static CONDACC_AVX2 void Store(TwoVectors values, BFloat16* to) {
-    const __m256i even = _mm256_srli_epi32(Round(values.a), 16);
-    const __m256i odd = _mm256_and_si256(Round(values.b), _mm256_set1_epi32(kHighHalf));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_or_si256(even, odd));
+  static CONDACC_VECTORS void Store(TwoVectors values, BFloat16* to) {
+    const Bits bits = (Round(values.a) >> 16) | (Round(values.b) & kHighHalf);
+    std::memcpy(to, &bits, sizeof bits);
   }
+#if defined(CONDACC_AVX2)
   static CONDACC_AVX2 TwoVectors LoadFloat32(const float* from) {
     const __m256 low = _mm256_loadu_ps(from);
     const __m256 high = _mm256_loadu_ps(from + 8);
@@ -110,46 +138,61 @@ struct Avx2BFloat16 {
     _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
     _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
   }
+#else
+  static TwoVectors LoadFloat32(const float* from) {
+    const float32x4x2_t values = vld2q_f32(from);
+    return {values.val[0], values.val[1]};
+  }
+  static void StoreFloat32(TwoVectors values, float* to) {
+    const float32x4x2_t in_turn = {{values.a, values.b}};
+    vst2q_f32(to, in_turn);
+  }
+#endif
 
  private:
-  static constexpr int kHighHalf = static_cast<int>(0xffff0000u);
+  using Bits __attribute__((vector_size(sizeof(Vector)))) = uint32_t;
+  using Signed __attribute__((vector_size(sizeof(Vector)))) = int32_t;
+
+  static constexpr uint32_t kHighHalf = 0xffff0000u;
 
   // Rounds like BFloat16::FromFloat(), but leaves the result in the high half of each lane.
-  static CONDACC_AVX2 __m256i Round(__m256 value) {
-    const __m256i bits = _mm256_castps_si256(value);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-    const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi32(static_cast<int>(0x80000000u)));
-    const __m256i quiet_nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000));
-    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
-    return _mm256_blendv_epi8(_mm256_add_epi32(bits, half), quiet_nan, is_nan);
+  static CONDACC_VECTORS Bits Round(Vector value) {
+    const Bits bits = reinterpret_cast<Bits>(value);
+    const Bits rounded = bits + ((bits >> 16) & 1u) + 0x7fffu;
+    const Bits quiet_nan = (bits & 0x80000000u) | 0x7fc00000u;
+    // All bits of a lane are set if it is a NaN.
+    const Bits is_nan =
+        reinterpret_cast<Bits>(reinterpret_cast<Signed>(bits & 0x7fffffffu) > 0x7f800000);
+    return (quiet_nan & is_nan) | (rounded & ~is_nan);
   }
 
+#if defined(CONDACC_AVX2)
   // Restores the order of elements that were shuffled within the two halves of a vector.
   static CONDACC_AVX2 __m256 InOrder(__m256 shuffled) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(shuffled), 0b11011000));
   }
+#endif
 };
 
 // Adds kInputs inputs in one pass. All are read side by side, as steady streams that the processor
 // prefetches.
 template <typename Lanes>
-struct NarrowAvx2Pass {
+struct NarrowPass {
   template <size_t kInputs>
-  static CONDACC_AVX2 void Run(const DenseAddArgs& args, size_t begin, size_t end) {
+  static CONDACC_VECTORS void Run(const DenseAddArgs& args, size_t begin, size_t end) {
     using Narrow = typename Lanes::Narrow;
     const Narrow* in[kInputs + 1];
     for (size_t k = 0; k < kInputs; ++k) in[k] = static_cast<const Narrow*>(args.inputs[k]);
-    const __m256 divisor = _mm256_set1_ps(static_cast<float>(args.divisor));
+    const Vector divisor = Vector{} + static_cast<float>(args.divisor);
     for (size_t i = begin; i < end; i += kLanes) {
       TwoVectors sum = args.first_is_float32
                            ? Lanes::LoadFloat32(static_cast<const float*>(args.first) + i)
                            : Lanes::Load(static_cast<const Narrow*>(args.first) + i);
       for (size_t k = 0; k < kInputs; ++k) {
         const TwoVectors input = Lanes::Load(in[k] + i);
-        sum = {_mm256_add_ps(sum.a, input.a), _mm256_add_ps(sum.b, input.b)};
+        sum = {sum.a + input.a, sum.b + input.b};
       }
-      if (args.divisor != 1) sum = {_mm256_div_ps(sum.a, divisor), _mm256_div_ps(sum.b, divisor)};
+      if (args.divisor != 1) sum = {sum.a / divisor, sum.b / divisor};
       if (args.out_is_float32) {
         Lanes::StoreFloat32(sum, static_cast<float*>(args.out) + i);
       } else {
@@ -160,10 +203,10 @@ struct NarrowAvx2Pass {
 };
 
 template <typename Lanes>
-void AddRangeAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
+void AddRangeInVectors(const DenseAddArgs& args, size_t begin, size_t end) {
   const bool is_one_pass = args.num_inputs <= kMaxInputs;
   const size_t whole = is_one_pass ? begin + (end - begin) / kLanes * kLanes : begin;
-  if (is_one_pass) kPasses<NarrowAvx2Pass<Lanes>>[args.num_inputs](args, begin, whole);
+  if (is_one_pass) kPasses<NarrowPass<Lanes>>[args.num_inputs](args, begin, whole);
   AddRangeInFloat32<typename Lanes::Narrow>(args, whole, end);
 }
 
@@ -172,11 +215,13 @@ void AddRangeAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
 }  // namespace
 
 void AddFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE(AddRangeInFloat32<Float16>, AddRangeAvx2<Avx2Float16>)(args, begin, end);
+  CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<Float16>, AddRangeInVectors<Float16Lanes>)
+  (args, begin, end);
 }
 
 void AddBFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE(AddRangeInFloat32<BFloat16>, AddRangeAvx2<Avx2BFloat16>)(args, begin, end);
+  CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<BFloat16>, AddRangeInVectors<BFloat16Lanes>)
+  (args, begin, end);
 }
 
 }  // namespace condacc

@@ -125,11 +125,26 @@ TYPED_TEST(SumOfNarrow, NanAndInfinityTakeTheirCourse) {
   }
 }
 
+#if defined(__x86_64__) || defined(__aarch64__)
+
+// The processor's register that says how it rounds, and whether it flushes subnormal numbers.
 #if defined(__x86_64__)
+constexpr uint64_t kFlushes = 0x8040;  // Results and operands.
+uint64_t FloatControl() { return _mm_getcsr(); }
+void SetFloatControl(uint64_t control) { _mm_setcsr(static_cast<unsigned>(control)); }
+#else
+constexpr uint64_t kFlushes = uint64_t{1} << 24;
+uint64_t FloatControl() {
+  uint64_t control = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  return control;
+}
+void SetFloatControl(uint64_t control) { asm volatile("msr fpcr, %0" : : "r"(control)); }
+#endif
+
 // TensorFlow's threads flush float32's subnormal numbers to zero. All of float16's subnormal
 // numbers are normal ones in float32.
 TEST(SumOfFloat16, SubnormalNumbersSurviveOnThreadsThatFlushThoseOfFloat32) {
-  constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
   std::vector<Float16> values;
   for (uint16_t bits = 1; bits < 0x400; ++bits) values.push_back({bits});
   std::vector<Float16> doubled(values.size());
@@ -141,16 +156,20 @@ TEST(SumOfFloat16, SubnormalNumbersSurviveOnThreadsThatFlushThoseOfFloat32) {
   args.out = doubled.data();
   args.inputs = inputs;
   args.num_inputs = 1;
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | kFlushToZero | kDenormalsAreZero);
+  volatile float subnormal = 1e-40f;
+  const uint64_t before = FloatControl();
+  SetFloatControl(before | kFlushes);
   AddDense(args, SerialFor);
   const float one_widened = Float16::ToFloat({1});
-  _mm_setcsr(before);
+  const float flushed = subnormal + subnormal;
+  SetFloatControl(before);
+  EXPECT_EQ(flushed, 0) << "the thread must flush float32's";
   EXPECT_EQ(one_widened, std::ldexp(1.0f, -24));
   for (size_t i = 0; i < values.size(); ++i) {
     EXPECT_EQ(doubled[i].bits, 2 * values[i].bits) << i;
   }
 }
+
 #endif
 
 }  // namespace
