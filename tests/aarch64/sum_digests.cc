@@ -10,7 +10,7 @@
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/float16.h"
-#include "cc/core/dense/dense_math.h"
+#include "cc/core/math/dense_math.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/merged_rows.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/buffer.h"
-#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/row_pieces.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/buffer.h"
-#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/index_buckets.h"
 
 namespace condacc {

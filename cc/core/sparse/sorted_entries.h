@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/dense/host_workspace.h"
 #include "cc/core/sparse/bucket_sorter.h"
 #include "cc/core/sparse/index_buckets.h"
 #include "cc/core/sparse/row_pieces.h"
