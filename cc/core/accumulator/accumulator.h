@@ -264,8 +264,8 @@ class Accumulator {
 
   // Ends the state kFolding of a round, and then calls Proceed().
   void EndWork(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
-  // Starts a thread that folds the round. Returns false if the fold is short, or if no thread can
-  // be started. Then the round is not folding.
+  // Starts a thread that folds the round. Returns false if no thread can be started. Then the
+  // round is not folding.
   bool StartFolder(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);

@@ -51,16 +51,12 @@ std::vector<IndexSpan> IndicesOf(const std::vector<HostSource>& sources) {
 class HostMergePass::RowQueue {
  public:
   RowQueue(const SliceLayout& layout, bool out_is_float32)
-      : add_(DenseAdderOf(layout.type)), num_parts_(layout.width * NumParts(layout.type)) {
-    for (DenseAddArgs& row : rows_) {
-      row.type = layout.type;
-      row.num_elements = layout.width;
-      row.out_is_float32 = out_is_float32;
-    }
+      : add_(DenseAdderOf(layout.type)), num_reals_(layout.width * NumParts(layout.type)) {
+    for (DenseAddArgs& row : rows_) row.out_is_float32 = out_is_float32;
   }
   ~RowQueue() {
     for (size_t i = num_pushed_ - std::min(num_pushed_, kLength); i < num_pushed_; ++i) {
-      add_(rows_[i % kLength], 0, num_parts_);
+      add_(rows_[i % kLength], 0, num_reals_);
     }
     FlushBypassedStores();
   }
@@ -72,7 +68,7 @@ class HostMergePass::RowQueue {
   // Returns where the next row is to be written.
   DenseAddArgs* Push() {
     DenseAddArgs* const place = &rows_[num_pushed_ % kLength];
-    if (num_pushed_ >= kLength) add_(*place, 0, num_parts_);
+    if (num_pushed_ >= kLength) add_(*place, 0, num_reals_);
     ++num_pushed_;
     return place;
   }
@@ -81,15 +77,15 @@ class HostMergePass::RowQueue {
   static constexpr size_t kLength = 12;
 
   const DenseAdder add_;
-  const size_t num_parts_;  // Real numbers of a row.
+  const size_t num_reals_;  // Real numbers of a row: a complex number is two.
   DenseAddArgs rows_[kLength];
   size_t num_pushed_ = 0;
 };
 
 // Pushes what adds the new entries of a row to its sum, if there is one, and writes the result to
-// `out`. Prefetches the operands. Overwrites the entries, because nothing is allocated: sums that
-// are changed in place could not be restored if an allocation failed.
-void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) const {
+// `out`. Prefetches the operands. Overwrites the entries, which nobody may read afterwards, because
+// nothing is allocated: sums that are changed in place could not be restored if that failed.
+void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) {
   // The addresses of the operands are stored in the memory of the entries. Each entry is read
   // before an address overwrites it.
   static_assert(sizeof(const void*) <= sizeof(SliceEntry) &&
@@ -98,14 +94,14 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
   const auto num_operands = static_cast<size_t>(row.end - row.begin);
   const bool sums_in_float32 = SumsInFloat32(layout_.type);
   // The operands of a frequent row would push each other out of the cache before they are added. If
-  // `out` can hold a sum, such a row is added in parts.
-  const size_t part_size =
+  // `out` can hold a sum, such a row is added in groups of them.
+  const size_t group_size =
       queue->out_is_float32() == sums_in_float32 ? kMaxOperands : std::max<size_t>(num_operands, 1);
   if (!row.is_new) Prefetch(row.sum, layout_.num_sum_bytes(), is_cached_);
   const void* sum = row.sum;
   size_t begin = 0;
   do {
-    const size_t end = std::min(num_operands, begin + part_size);
+    const size_t end = std::min(num_operands, begin + group_size);
     DenseAddArgs* const args = queue->Push();
     for (size_t i = begin; i < end; ++i) {
       const void* const values = ValuesOf(row.begin[i]);
@@ -120,21 +116,21 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
     args->first_is_float32 = sums_in_float32 && num_firsts == 0;
     args->inputs = operands + begin + num_firsts;
     args->num_inputs = end - begin - num_firsts;
-    const bool is_partial = end < num_operands;
-    args->divisor = is_partial ? 1 : divisor;
-    // Partial sums, and sums that grow in place, are about to be read again.
-    args->bypasses_cache = !is_cached_ && !is_partial && out != args->first;
+    const bool is_last = end == num_operands;
+    args->divisor = is_last ? divisor : 1;
+    // The sums of groups, and those that grow in place, are about to be read again.
+    args->bypasses_cache = !is_cached_ && is_last && out != args->first;
     sum = out;
     begin = end;
   } while (begin < num_operands);
 }
 
-HostMergePass::HostMergePass(const SliceLayout& layout, const MergedRows& merged,
-                             std::vector<HostSource> sources, HostWorkspace& workspace)
+HostMergePass::HostMergePass(const SliceLayout& layout, std::vector<HostSource> sources,
+                             MergedRows* merged, HostWorkspace& workspace)
     : layout_(layout),
-      merged_(merged),
       sources_(std::move(sources)),
-      entries_(IndicesOf(sources_), merged.index_span(), workspace),
+      merged_(*merged),
+      entries_(IndicesOf(sources_), merged->index_span(), workspace),
       has_weights_(std::any_of(sources_.begin(), sources_.end(),
                                [](const HostSource& source) { return source.weight != 1; })),
       is_cached_(num_entries() * layout_.num_bytes() + num_rows() * layout_.num_sum_bytes() <
@@ -150,21 +146,21 @@ double HostMergePass::WeightOf(const UnionRow& row) const {
   return total;
 }
 
-void HostMergePass::MergeInto(MergedRows* merged, HostWorkspace& workspace) {
+void HostMergePass::MergeInto(HostWorkspace& workspace) {
   MergedRows all_rows(num_rows(), workspace);
-  all_rows.sum_memory.reserve(merged->sum_memory.size() + 1);
+  all_rows.sum_memory.reserve(merged_.sum_memory.size() + 1);
   RowPieces new_sums(entries_.buckets(), entries_.new_starts(), layout_.num_sum_bytes(), workspace);
   workspace.parallel_for()(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
     MergeBuckets(first, last, all_rows, new_sums);
   });
-  std::move(merged->sum_memory.begin(), merged->sum_memory.end(),
+  std::move(merged_.sum_memory.begin(), merged_.sum_memory.end(),
             std::back_inserter(all_rows.sum_memory));
   if (num_new_rows() > 0) all_rows.sum_memory.push_back(std::move(new_sums));
-  *merged = std::move(all_rows);
+  merged_ = std::move(all_rows);
 }
 
 void HostMergePass::MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
-                                 const RowPieces& new_sums) const {
+                                 const RowPieces& new_sums) {
   RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
   size_t place = num_rows_before(first);
   for (size_t b = first; b < last; ++b) {
@@ -181,49 +177,41 @@ void HostMergePass::MergeBuckets(size_t first, size_t last, const MergedRows& al
   }
 }
 
-// The arguments of WriteTo().
-struct HostMergePass::Output {
-  int64_t* indices;
-  char* values;
-  double divisor;
-};
-
-void HostMergePass::WriteBuckets(size_t first, size_t last, const Output& output) const {
+void HostMergePass::WriteBuckets(size_t first, size_t last, int64_t* indices, char* values,
+                                 double divisor) {
   RowQueue queue(layout_, /*out_is_float32=*/false);
   size_t place = num_rows_before(first);
   for (size_t b = first; b < last; ++b) {
     UnionRowCursor cursor(merged_, entries_, b);
     for (UnionRow row; cursor.Next(&row); ++place) {
-      output.indices[place] = row.index;
-      const double divisor = output.divisor != kOfEachRow
-                                 ? output.divisor
-                                 : DivisorOf(Reduction::kMean, WeightOf(row));
-      Push(row, output.values + place * layout_.num_bytes(), divisor, &queue);
+      indices[place] = row.index;
+      const double divisor_of_row =
+          divisor == kOfEachRow ? DivisorOf(Reduction::kMean, WeightOf(row)) : divisor;
+      Push(row, values + place * layout_.num_bytes(), divisor_of_row, &queue);
     }
   }
 }
 
 void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
-                            const ParallelFor& parallel_for, size_t num_parts,
-                            PartWritten part_written) {
-  const Output output = {indices, static_cast<char*>(values), divisor};
+                            const ParallelFor& parallel_for, size_t num_portions,
+                            PortionWritten portion_written) {
   const size_t num_buckets = entries_.num_buckets();
-  for (size_t begin = 0, end = 0, part = 1; begin < num_buckets; begin = end, ++part) {
-    const size_t last_row = num_rows() * part / num_parts;
+  for (size_t begin = 0, end = 0, portion = 1; begin < num_buckets; begin = end, ++portion) {
+    const size_t last_row = num_rows() * portion / num_portions;
     while (end < num_buckets && (end == begin || num_rows_before(end + 1) <= last_row)) ++end;
-    const auto write = [this, &output, begin](size_t first, size_t last) {
-      WriteBuckets(begin + first, begin + last, output);
+    const auto write = [&](size_t first, size_t last) {
+      WriteBuckets(begin + first, begin + last, indices, static_cast<char*>(values), divisor);
     };
     if (end - begin <= kWalkChunk) {
       write(0, end - begin);
     } else {
       parallel_for(end - begin, kWalkChunk, write);
     }
-    if (end < num_buckets) {
-      const int64_t next_index = entries_.buckets().first_index(end);
-      entries_.FreeBelow(next_index);
-      part_written(next_index, num_rows_before(end));
-    }
+    if (end == num_buckets) return;
+    const int64_t next_index = entries_.buckets().first_index(end);
+    entries_.FreeBelow(next_index);
+    for (RowPieces& sums : merged_.sum_memory) sums.FreeBelow(next_index);
+    portion_written(num_rows_before(end));
   }
 }
 

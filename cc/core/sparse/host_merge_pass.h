@@ -29,32 +29,30 @@ struct HostSource {
 // of MergeInto() or WriteTo().
 class HostMergePass {
  public:
-  // Keeps the reference to `merged`.
-  HostMergePass(const SliceLayout& layout, const MergedRows& merged,
-                std::vector<HostSource> sources, HostWorkspace& workspace);
+  // Keeps a reference to `merged`.
+  HostMergePass(const SliceLayout& layout, std::vector<HostSource> sources, MergedRows* merged,
+                HostWorkspace& workspace);
 
   size_t num_rows() const { return num_rows_before(entries_.num_buckets()); }
   size_t num_new_rows() const { return entries_.num_new_before(entries_.num_buckets()); }
   size_t num_entries() const { return entries_.num_entries(); }
 
-  // Adds the sources to the sums in place, and the sums of new rows beside them. `merged` must be
-  // the object that was passed to the constructor.
-  void MergeInto(MergedRows* merged, HostWorkspace& workspace);
+  // Adds the sources to the sums in place, and the sums of new rows beside them.
+  void MergeInto(HostWorkspace& workspace);
 
-  // Called between the parts of a result, of which `num_rows` rows have been written. Their indices
-  // are below `index`. Their sums and entries will not be read again.
-  using PartWritten = FunctionRef<void(int64_t index, size_t num_rows)>;
+  // Called between the portions of a result, of which `num_rows` rows have been written.
+  using PortionWritten = FunctionRef<void(size_t num_rows)>;
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
-  // weight of the gradients that contain the row. The result is written in about `num_parts` parts,
-  // and the calling thread calls `part_written` between them. Allocates nothing and cannot fail.
+  // weight of the gradients that contain the row. The result is written in about `num_portions`
+  // portions. Between them, what has been read of the merged sums is freed, and the calling thread
+  // calls `portion_written`. Allocates nothing and cannot fail.
   void WriteTo(
       int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
-      size_t num_parts = 1, PartWritten part_written = [](int64_t, size_t) {});
+      size_t num_portions = 1, PortionWritten portion_written = [](size_t) {});
 
  private:
-  struct Output;
   class RowQueue;
 
   size_t num_rows_before(size_t bucket) const {
@@ -64,16 +62,16 @@ class HostMergePass {
     return static_cast<const char*>(sources_[entry.gradient].values) +
            entry.position * layout_.num_bytes();
   }
-  void Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) const;
+  void Push(const UnionRow& row, void* out, double divisor, RowQueue* queue);
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
   void MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
-                    const RowPieces& new_sums) const;
-  void WriteBuckets(size_t first, size_t last, const Output& output) const;
+                    const RowPieces& new_sums);
+  void WriteBuckets(size_t first, size_t last, int64_t* indices, char* values, double divisor);
 
   const SliceLayout layout_;
-  const MergedRows& merged_;
   const std::vector<HostSource> sources_;
+  MergedRows& merged_;
   SortedEntries entries_;
   const bool has_weights_;  // If false, the weights of all sources are 1.
   const bool is_cached_;    // Whether all sources and results may be in the caches.

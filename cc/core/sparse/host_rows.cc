@@ -8,10 +8,10 @@
 namespace condacc {
 namespace {
 
-// A result is written in parts, between which what was read for it is freed: one part for each so
-// many bytes, but not more than this many.
-constexpr size_t kMinPartBytes = size_t{4} << 20;
-constexpr size_t kMaxParts = 10;
+// A result is written in portions, between which what was read for it is freed: one portion for
+// each so many bytes, but not more than this many.
+constexpr size_t kMinPortionBytes = size_t{4} << 20;
+constexpr size_t kMaxPortions = 10;
 
 std::vector<HostSource> SourcesOf(const std::list<Gradient>& gradients) {
   std::vector<HostSource> sources;
@@ -24,8 +24,7 @@ std::vector<HostSource> SourcesOf(const std::list<Gradient>& gradients) {
 
 bool HostRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
   try {
-    HostMergePass(format_.layout, merged_, SourcesOf(*gradients), workspace)
-        .MergeInto(&merged_, workspace);
+    HostMergePass(format_.layout, SourcesOf(*gradients), &merged_, workspace).MergeInto(workspace);
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -39,7 +38,7 @@ Status HostRows::PrepareFinish(std::list<Gradient>* pending, double total_weight
     output->forwarded = &pending->front();
     output->value.shape = output->forwarded->shape;
   } else {
-    output->merge.emplace(format_.layout, merged_, SourcesOf(*pending), workspace);
+    output->merge.emplace(format_.layout, SourcesOf(*pending), &merged_, workspace);
     const auto num_rows = static_cast<int64_t>(output->merge->num_rows());
     const Status status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
     if (!status.ok()) return status;
@@ -65,15 +64,14 @@ void HostRows::Write(const Value& value, Workspace& workspace) {
   HostMergePass& merge = *output_->merge;
   const size_t num_freeable =
       merge.num_entries() * sizeof(SliceEntry) + merged_.size() * format_.layout.num_sum_bytes();
-  const size_t num_parts = std::clamp<size_t>(num_freeable / kMinPartBytes, 1, kMaxParts);
-  // The pages of entries and sums that have been read become pages of the rest of the result.
-  const auto exchange = [this, &value](int64_t index, size_t num_rows) {
-    for (RowPieces& sums : merged_.sum_memory) sums.FreeBelow(index);
+  const size_t num_portions = std::clamp<size_t>(num_freeable / kMinPortionBytes, 1, kMaxPortions);
+  // The pages of entries and sums that were freed become pages of the rest of the result.
+  const auto refill = [this, &value](size_t num_rows) {
     value.indices.RefillAfter(num_rows * sizeof(int64_t));
     value.values.RefillAfter(num_rows * format_.layout.num_bytes());
   };
   merge.WriteTo(static_cast<int64_t*>(value.indices.data()), value.values.data(), output_->divisor,
-                workspace.parallel_for(), num_parts, exchange);
+                workspace.parallel_for(), num_portions, refill);
 }
 
 }  // namespace condacc

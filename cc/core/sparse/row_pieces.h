@@ -16,8 +16,8 @@
 namespace condacc {
 
 // Memory for items of the rows in ascending buckets: the entries of a merge, or the sums of its new
-// rows. It lies in a few pieces. A take frees each of them once it has read all of its items, so
-// that they and the result never exist in full at the same time.
+// rows. It lies in a few pieces of about equal size. A take frees each of them once it has read all
+// of its items, so that they and the result never exist in full at the same time.
 class RowPieces {
  public:
   RowPieces() = default;
@@ -30,14 +30,16 @@ class RowPieces {
     const size_t num_pieces =
         std::clamp<size_t>(num_items * item_bytes / kMinPieceBytes, 1, kMaxPieces);
     pieces_.reserve(num_pieces);
-    for (size_t begin = 0, i = 1; begin < buckets.size(); ++i) {
-      const auto last = std::lower_bound(starts.begin() + begin + 1, starts.end() - 1,
-                                         num_items * i / num_pieces);
-      const auto end = static_cast<size_t>(last - starts.begin());
+    for (size_t begin = 0, end = 0, i = 1; begin < buckets.size(); begin = end, ++i) {
+      // The last piece also has the buckets behind the last item.
+      const auto last = i >= num_pieces
+                            ? starts.end() - 1
+                            : std::lower_bound(starts.begin() + begin + 1, starts.end() - 1,
+                                               num_items * i / num_pieces);
+      end = static_cast<size_t>(last - starts.begin());
       Buffer memory = workspace.AllocateInner((starts[end] - starts[begin]) * item_bytes);
       if (!memory) throw std::bad_alloc();
       pieces_.push_back({begin, starts[begin], buckets.last_index(end - 1), std::move(memory)});
-      begin = end;
     }
   }
 

@@ -14,12 +14,11 @@ namespace {
 
 constexpr size_t kEntriesPerBucket = 1024;  // So that a bucket is sorted within the L1 cache.
 constexpr size_t kMaxBuckets = 4096;
-// Entries that one unit of parallel work deals out: about a sixteenth of all. Each unit has a
-// counter for each bucket.
+// Entries that one unit of parallel work deals out: a sixteenth of all, within these limits. Each
+// unit has a counter for each bucket.
 constexpr size_t kMinDealChunk = 1 << 13;
 constexpr size_t kMaxDealChunk = 1 << 15;
 constexpr size_t kCountPlaces = 4;      // Distant places where entries are counted in turn.
-constexpr size_t kMinRun = 8;           // Entries of one bucket that make a run worth while.
 constexpr size_t kSortChunk = 4;        // Buckets that one unit of parallel work sorts.
 constexpr int kMinStrideBits = 6;       // At most one of 2^6 indices is sampled.
 constexpr size_t kMaxSample = 1 << 14;  // About the maximum number of sampled indices.

@@ -9,7 +9,6 @@
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/sparse/bucket_sorter.h"
 #include "cc/core/sparse/index_buckets.h"
 #include "cc/core/sparse/row_pieces.h"
 #include "cc/core/sparse/slices.h"
@@ -31,7 +30,7 @@ class SortedEntries {
 
   const IndexBuckets& buckets() const { return buckets_; }
   size_t num_buckets() const { return buckets_.size(); }
-  size_t num_entries() const { return starts_.back(); }
+  size_t num_entries() const { return num_entries_; }
   // The number of merged rows in lower buckets. `bucket` may be num_buckets().
   size_t num_merged_before(size_t bucket) const { return merged_starts_[bucket]; }
   // The number of rows in lower buckets that have entries but were not merged before.
@@ -45,7 +44,7 @@ class SortedEntries {
     return begin(bucket) + (starts_[bucket + 1] - starts_[bucket]);
   }
 
-  // Frees entries whose indices are below `index`, as far as their memory is in pieces.
+  // Frees the pieces of which every entry has an index below `index`.
   void FreeBelow(int64_t index) { entries_.FreeBelow(index); }
 
  private:

@@ -44,7 +44,7 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 Buffer BufferOf(const tensorflow::Tensor& tensor);
 
 // Makes memory of `num_bytes` bytes, such as MapBuffer() returns, the memory of a tensor. The
-// result is the buffer of that tensor: to its owner, it looks like those that BufferOf() returns.
+// result is a buffer of that tensor, with the same kind of owner() as those of BufferOf().
 Buffer TensorBufferOf(Buffer mapping, size_t num_bytes);
 
 // Returns whether the input's memory may be kept and written to: only this op refers to it, and it
