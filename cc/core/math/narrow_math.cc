@@ -202,11 +202,42 @@ struct NarrowPass {
   }
 };
 
+// Adds more inputs than one pass can, chunk by chunk, with running sums of float32.
+template <typename Lanes>
+void AddManyInVectors(const DenseAddArgs& args, size_t begin, size_t end) {
+  using Narrow = typename Lanes::Narrow;
+  float sums[kChunkElements];
+  const auto behind = [](auto* from, size_t num_elements, bool is_float32) {
+    return from + num_elements * (is_float32 ? sizeof(float) : sizeof(Narrow));
+  };
+  for (size_t b = begin; b < end; b += kChunkElements) {
+    DenseAddArgs pass = args;
+    pass.first = behind(static_cast<const char*>(args.first), b, args.first_is_float32);
+    for (size_t done = 0; done < args.num_inputs; done += pass.num_inputs) {
+      const void* inputs[kMaxInputs];
+      pass.inputs = inputs;
+      pass.num_inputs = std::min(kMaxInputs, args.num_inputs - done);
+      for (size_t k = 0; k < pass.num_inputs; ++k) {
+        inputs[k] = static_cast<const Narrow*>(args.inputs[done + k]) + b;
+      }
+      const bool is_last = done + pass.num_inputs == args.num_inputs;
+      pass.divisor = is_last ? args.divisor : 1;
+      pass.out_is_float32 = !is_last || args.out_is_float32;
+      pass.out = is_last ? behind(static_cast<char*>(args.out), b, args.out_is_float32)
+                         : reinterpret_cast<char*>(sums);
+      kPasses<NarrowPass<Lanes>>[pass.num_inputs](pass, 0, std::min(kChunkElements, end - b));
+      pass.first = sums;
+      pass.first_is_float32 = true;
+    }
+  }
+}
+
 template <typename Lanes>
 void AddRangeInVectors(const DenseAddArgs& args, size_t begin, size_t end) {
-  const bool is_one_pass = args.num_inputs <= kMaxInputs;
-  const size_t whole = is_one_pass ? begin + (end - begin) / kLanes * kLanes : begin;
-  if (is_one_pass) kPasses<NarrowPass<Lanes>>[args.num_inputs](args, begin, whole);
+  const size_t whole = begin + (end - begin) / kLanes * kLanes;
+  const auto add = args.num_inputs <= kMaxInputs ? kPasses<NarrowPass<Lanes>>[args.num_inputs]
+                                                 : &AddManyInVectors<Lanes>;
+  add(args, begin, whole);
   AddRangeInFloat32<typename Lanes::Narrow>(args, whole, end);
 }
 
