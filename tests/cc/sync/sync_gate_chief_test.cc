@@ -98,6 +98,22 @@ TEST_F(SyncGateTest, AClosedGateEndsAllWaitsUntilItIsOpenedAgain) {
   EXPECT_TRUE(w(0).Claim());
 }
 
+TEST_F(SyncGateTest, ATrainingDoesNotWaitForWorkersOfTheOneThatHasEnded) {
+  for (const bool is_in_step : {false, true}) {
+    gate_ = NewGate();
+    workers_.clear();
+    OpenFor(2, 2);
+    if (is_in_step) {
+      ASSERT_TRUE(w(1).Claim());
+    }
+    ASSERT_TRUE(gate_->Close({"c"}).ok());
+    w(0).round = Open(gate_.get(), 2, 2, "d");
+    Step(0);
+    w(0).GoOn();
+    EXPECT_EQ(w(0).round, 2) << "it computes the other gradient of the round as well";
+  }
+}
+
 TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
   OpenFor(3, 3);
   w(0).run = "c";  // It is in the chief's process.
