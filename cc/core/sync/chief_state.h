@@ -90,7 +90,7 @@ class ChiefState {
     const bool had_chief = has_been_prepared() && !is_volunteer_;
     const bool is_same = IsNamed(chief.name);
     // A chief stays one in its next session, even if that begins with its queue runner.
-    is_volunteer_ = volunteers && !(had_chief && is_same);
+    is_volunteer_ = volunteers && !had_chief;
     is_gone_ = false;
     if (had_chief || is_same) Remember(&replaced_, std::move(chief_));
     chief_ = std::move(chief);
