@@ -166,6 +166,7 @@ TEST_F(RosterTest, WhoIsGoneIsForgottenWhileMoreAreKnownThanWereTold) {
   for (const char* name : {"a", "b", "c", "d"}) Compute(name);
   Add("d", &Roster::Worker::num_steps, -1);
   roster_.ForgetReplaced(kTotal);
+  Come("a");
   EXPECT_TRUE(roster_.Knows("d")) << "it may come again";
   Leave("d", State::kLost);
   roster_.ForgetReplaced(kTotal);
