@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/invariant.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/reached.h"
 #include "cc/core/base/saturated.h"
@@ -85,13 +86,15 @@ class StalenessGate {
     }
   }
 
-  // Ends an accepted update, which has been applied or has failed. Does not throw.
+  // Ends an update that Decide() has accepted with the same counter, and that has been applied or
+  // has failed. Does not throw.
   void End(const std::string& counter, bool applied) {
     MutexLock lock(&mu_);
     ++num_changes_;
     reservations_.End();
     const auto found = tallies_.find(counter);
-    if (applied && found != tallies_.end()) ++found->second.counts.num_accepted;
+    CONDACC_INVARIANT(found != tallies_.end());
+    if (applied) ++found->second.counts.num_accepted;
   }
 
   // Returns the counts of a counter, which are all zero if it was never used.

@@ -82,16 +82,15 @@ class ChiefState {
     return is_volunteer_ && (!is_open() || is_gone_);
   }
 
-  // Makes sure that the next Prepare() does not throw. May throw std::bad_alloc.
+  // Makes sure that the next Prepare() gets its memory. May throw std::bad_alloc.
   void Reserve() { replaced_.reserve(replaced_.size() + 1); }
-  // Makes the gate the chief's. May throw std::bad_alloc, and then nothing has changed.
-  void Prepare(Chief chief, bool volunteers) {
-    Reserve();
+  // Makes the gate the chief's. Reserve() must have been called before.
+  void Prepare(Chief chief, bool volunteers) noexcept {
     CONDACC_REACHED("prepare", static_cast<int>(phase_), volunteers, IsNamed(chief.name));
     const bool had_chief = has_been_prepared() && !is_volunteer_;
     const bool is_same = IsNamed(chief.name);
     // A chief stays one in its next session, even if that begins with its queue runner.
-    is_volunteer_ = volunteers && !(had_chief && is_same);
+    is_volunteer_ = volunteers && !had_chief;
     is_gone_ = false;
     if (had_chief || is_same) Remember(&replaced_, std::move(chief_));
     chief_ = std::move(chief);

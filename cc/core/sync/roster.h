@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/invariant.h"
+
 namespace condacc {
 
 // The workers by name, and what they are doing at the gate. A worker is *here* while one of its
@@ -62,7 +64,6 @@ class Roster {
       if (std::find(past.begin(), past.end(), run) != past.end()) return Coming::kReplaced;
       std::string came = run;
       if (!worker.run.empty()) {
-        worker.past_runs.reserve(past.size() + 1);
         worker.past_runs.push_back(std::move(worker.run));
         if (past.size() > kMaxPastRuns) worker.past_runs.erase(past.begin());
         coming = Coming::kReplaces;
@@ -118,11 +119,10 @@ class Roster {
     worker->last_seen = ++num_seen_;
   }
 
-  // Counts as lost all workers that are not here and have not left.
+  // Counts as lost all workers that are not here and have not left, and the others as soon as they
+  // are not here, unless See() says where they are.
   void LoseAllThatAreAbsent() noexcept {
-    for (auto& [name, worker] : workers_) {
-      if (!worker.is_here()) SetAbsence(&worker, State::kLost);
-    }
+    for (auto& [name, worker] : workers_) SetAbsence(&worker, State::kLost);
   }
 
   // Removes all workers that are not here, but not the one named `kept`.
@@ -225,6 +225,8 @@ class Roster {
     num_here_ -= worker->is_here() ? 1 : 0;
     num_gone_ -= worker->is_gone() ? 1 : 0;
     change();
+    CONDACC_INVARIANT(worker->num_steps >= 0 && worker->num_round_waits >= 0);
+    CONDACC_INVARIANT(worker->num_open_waits >= 0);
     num_here_ += worker->is_here() ? 1 : 0;
     num_gone_ += worker->is_gone() ? 1 : 0;
   }

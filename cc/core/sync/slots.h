@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/invariant.h"
 #include "cc/core/base/reached.h"
 
 namespace condacc {
@@ -41,6 +42,7 @@ class Slots {
 
   // Frees a slot, unless it is complete or has been given to another holder since.
   void Free(int slot, uint64_t holder) noexcept {
+    CONDACC_INVARIANT(slot >= 0 && slot < size());
     const auto freed = static_cast<size_t>(slot);
     const bool is_held = slots_[freed].state == State::kHeld && slots_[freed].holder == holder;
     CONDACC_REACHED("slot is freed", static_cast<int>(slots_[freed].state), is_held);
@@ -58,6 +60,7 @@ class Slots {
   // gradients of the slot, they are in the accumulators, even if the slot has been given to another
   // holder. Returns false if the slot was already complete.
   bool Complete(int slot) noexcept {
+    CONDACC_INVARIANT(slot >= 0 && slot < size());
     const State before = std::exchange(slots_[static_cast<size_t>(slot)].state, State::kComplete);
     CONDACC_REACHED("slot is complete", static_cast<int>(before));
     if (before == State::kFree) --num_free_;

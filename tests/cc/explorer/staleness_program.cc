@@ -240,6 +240,13 @@ void StalenessRun::CheckCounts() const {
     all_dropped += num_dropped;
   }
   if (gate_.num_dropped() != all_dropped) Fail("the gate has another number of dropped updates");
+  int64_t last_told = 0;
+  for (const auto& thread : updates_) {
+    for (const Update& update : thread) {
+      last_told = std::max(last_told, update.decision.num_dropped);
+    }
+  }
+  if (last_told != all_dropped) Fail("decisions tell another number of dropped updates");
 }
 
 }  // namespace

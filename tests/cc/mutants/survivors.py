@@ -16,11 +16,6 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "if (num_expected_ > 0 && now >= expected_until_) {",
     ): _INSTANT,
     (
-        "sync/roster.h",
-        "0 in place of 1",
-        "worker.past_runs.reserve(past.size() + 1);",
-    ): "push_back() then asks for the memory itself, and changes nothing if it gets none.",
-    (
         "sync/sync_gate_chief.cc",
         "the condition is true",
         "if (!worker.empty()) ReleaseWaits();",

@@ -71,9 +71,11 @@ TEST(ChiefState, AVolunteerTakesTheGateOnlyIfNobodyElseHasIt) {
   EXPECT_FALSE(state.MayVolunteer({"w"}));
   state.SetGone(true);
   EXPECT_TRUE(state.MayVolunteer({"w"}));
-  state.SetGone(false);
+  state.Prepare({"w"}, true);
+  state.Open();
+  EXPECT_FALSE(state.MayVolunteer({"v"})) << "this one is not gone";
   state.Prepare({"c"}, false);
-  EXPECT_FALSE(state.WasReplaced({"v"})) << "it waits beside the chief";
+  EXPECT_FALSE(state.WasReplaced({"v"}) || state.WasReplaced({"w"})) << "they wait beside it";
   state.Open();
   for (const bool is_gone : {false, true}) {
     state.SetGone(is_gone);
@@ -96,6 +98,14 @@ TEST(ChiefState, RemembersTheLastReplacedChiefsAndNoMore) {
   EXPECT_FALSE(state.WasReplaced({"c", 0}));
   EXPECT_TRUE(state.WasReplaced({"c", 1}));
   EXPECT_TRUE(state.WasReplaced({"c", session(ChiefState::kMaxRemembered)}));
+}
+
+TEST(ChiefState, AChiefThatIsDismissedManyTimesMakesTheStateForgetNobody) {
+  ChiefState state;
+  state.Dismiss({"a"});
+  for (size_t i = 0; i <= ChiefState::kMaxRemembered; ++i) state.Dismiss({"b"});
+  EXPECT_TRUE(state.WasDismissed({"a"}));
+  EXPECT_TRUE(state.WasDismissed({"b"}));
 }
 
 TEST(ChiefState, AVolunteerMayPrepareAgainInItsNextSessionAndAfterItsTraining) {

@@ -156,10 +156,17 @@ TEST_F(RosterTest, ANewNameReplacesTheOneBetweenStepsThatWasSeenLeastRecently) {
   EXPECT_EQ(roster_.Names(State::kComputing), "c, d");
 }
 
+TEST_F(RosterTest, WhoCameFirstIsSeenLeastRecently) {
+  for (const char* name : {"c", "b", "a"}) Come(name);
+  Come("d");
+  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a, b, d");
+}
+
 TEST_F(RosterTest, WhoIsGoneIsForgottenWhileMoreAreKnownThanWereTold) {
   for (const char* name : {"a", "b", "c", "d"}) Compute(name);
   Add("d", &Roster::Worker::num_steps, -1);
   roster_.ForgetReplaced(kTotal);
+  Come("a");
   EXPECT_TRUE(roster_.Knows("d")) << "it may come again";
   Leave("d", State::kLost);
   roster_.ForgetReplaced(kTotal);
@@ -171,9 +178,13 @@ TEST_F(RosterTest, ANewTrainingForgetsAllThatAreAbsent) {
   Compute("a");
   Come("b");
   roster_.LoseAllThatAreAbsent();
-  roster_.ForgetAllThatAreAbsent();
+  Come("c");
+  roster_.ForgetAllThatAreAbsent(/*kept=*/"c");
   EXPECT_TRUE(roster_.Knows("a"));
   EXPECT_FALSE(roster_.Knows("b"));
+  EXPECT_TRUE(roster_.Knows("c"));
+  roster_.ForgetAllThatAreAbsent();
+  EXPECT_FALSE(roster_.Knows("c"));
   EXPECT_EQ(NumPresent(), 1);
 }
 

@@ -47,6 +47,42 @@ TEST_F(SyncGateTest, AnOpeningEndsTheRoundOfTheLastChief) {
   EXPECT_FALSE(gate_->Advance({"c"}, 1));
 }
 
+TEST_F(SyncGateTest, StepsOfAnEarlierOpeningDoNothingToASlotThatThereMayNotBeAnyMore) {
+  OpenFor(3, 3);
+  for (const int i : {0, 1, 2}) ASSERT_TRUE(w(i).Claim());
+  Open(gate_.get(), 1, 3, "d");
+  w(1).Fail();
+  w(2).Finish();
+  EXPECT_EQ(gate_->state().num_complete, 0);
+  w(1).round = 2;
+  EXPECT_TRUE(w(1).Claim());
+  w(0).Fail();
+  w(0).round = 2;
+  EXPECT_FALSE(w(0).Claim()) << "the only slot is that of another step";
+}
+
+TEST_F(SyncGateTest, CreditsAndExpectationsFromBeforeTheOpeningHaveNoEffect) {
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  for (const int num_come : {1, 2}) {
+    gate_ = NewGate();
+    workers_.clear();
+    int64_t round = 0;
+    ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+    // For two workers that have come, there would be credits left; one would wait for the other.
+    ASSERT_TRUE(gate_->AddCredits({"c"}, num_come == 2 ? 2 : 0).ok());
+    if (num_come == 1) gate_->Expect({"c"}, 2, std::chrono::hours(1));
+    ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+    for (const char* const name : {"w0", "w1"}) {
+      workers_.push_back(std::make_unique<Worker>(gate_, name));
+    }
+    if (num_come == 2) gate_->Renew("w1", w(1).run);
+    Step(0);
+    EXPECT_EQ(w(0).is_waiting(), num_come == 2);
+    if (num_come == 2) Step(1);
+  }
+}
+
 TEST_F(SyncGateTest, AClosedGateEndsAllWaitsUntilItIsOpenedAgain) {
   OpenFor(2, 2);
   const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
@@ -60,6 +96,22 @@ TEST_F(SyncGateTest, AClosedGateEndsAllWaitsUntilItIsOpenedAgain) {
   w(0).round = Open(gate_.get(), 1, 1);
   EXPECT_TRUE(opening->has_ended());
   EXPECT_TRUE(w(0).Claim());
+}
+
+TEST_F(SyncGateTest, ATrainingDoesNotWaitForWorkersOfTheOneThatHasEnded) {
+  for (const bool is_in_step : {false, true}) {
+    gate_ = NewGate();
+    workers_.clear();
+    OpenFor(2, 2);
+    if (is_in_step) {
+      ASSERT_TRUE(w(1).Claim());
+    }
+    ASSERT_TRUE(gate_->Close({"c"}).ok());
+    w(0).round = Open(gate_.get(), 2, 2, "d");
+    Step(0);
+    w(0).GoOn();
+    EXPECT_EQ(w(0).round, 2) << "it computes the other gradient of the round as well";
+  }
 }
 
 TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
