@@ -102,7 +102,7 @@ tsan asan: configure
 # Runs the C++ tests of the core and the plugin in TensorFlow on an emulated aarch64 machine, or says
 # why it cannot. `make test-aarch64-core` leaves TensorFlow out.
 test-aarch64 test-aarch64-core: configure
-	$(PYTHON) -m pytest -m aarch64 -rs tests/aarch64$(if $(filter %-core,$@),/test_core.py)
+	$(PYTHON) -m pytest -m aarch64 -rsP --durations=8 tests/aarch64$(if $(filter %-core,$@),/test_core.py)
 
 # Runs the launchers on a GPU that the CPU emulates, and checks that this finds bugs.
 test-gpu-emulated: configure
