@@ -149,9 +149,9 @@ DenseAdder AdderFor(const DenseAddArgs& args) {
 DenseAdder DenseAdderOf(ElementType type) {
   switch (type) {
     case ElementType::kFloat16:
-      return AddFloat16;
+      return Float16Adder();
     case ElementType::kBFloat16:
-      return AddBFloat16;
+      return BFloat16Adder();
     case ElementType::kFloat32:
     case ElementType::kComplex64:
       return CONDACC_CHOOSE(AddPlain<float>, AddAvx2<float>);

@@ -14,9 +14,9 @@ namespace condacc {
 //
 // The additions of each element happen in exactly this order, however the work is vectorised or
 // divided among threads. So the result is bit for bit that of adding one gradient after another.
-// `out` may be `first` or any of the inputs. For float16 and bfloat16, the additions and the
-// division are done in float32 and the result is rounded once; `first` and `out` may then also be
-// float32.
+// `out` may be `first` or any of the inputs whose elements have the same size. For float16 and
+// bfloat16, the additions and the division are done in float32 and the result is rounded once;
+// `first` and `out` may then also be float32.
 struct DenseAddArgs {
   ElementType type = ElementType::kFloat32;
   size_t num_elements = 0;
@@ -29,7 +29,8 @@ struct DenseAddArgs {
   double divisor = 1;  // Must be 1 for integers.
   // Whether `out` is written past the caches where the processor can do that. This is faster if
   // results and operands together do not fit in the caches: a line need not be read before it is
-  // written, and pushes out no operand. Such a thread must call FlushBypassedStores() in the end.
+  // written, and pushes out no operand. A thread that has set this must call FlushBypassedStores()
+  // before others read `out`.
   bool bypasses_cache = false;
 };
 
@@ -40,7 +41,7 @@ void AddDense(const DenseAddArgs& args);
 void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for);
 
 // Computes the real numbers [begin, end) of the sum on the calling thread. A complex number is two
-// real numbers.
+// real numbers. Does not read the type and the number of elements.
 using DenseAdder = void (*)(const DenseAddArgs& args, size_t begin, size_t end);
 
 // Returns the adder of a type. Many short sums take less time if it is chosen once for all of them.

@@ -245,14 +245,12 @@ void AddRangeInVectors(const DenseAddArgs& args, size_t begin, size_t end) {
 
 }  // namespace
 
-void AddFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<Float16>, AddRangeInVectors<Float16Lanes>)
-  (args, begin, end);
+DenseAdder Float16Adder() {
+  return CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<Float16>, AddRangeInVectors<Float16Lanes>);
 }
 
-void AddBFloat16(const DenseAddArgs& args, size_t begin, size_t end) {
-  CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<BFloat16>, AddRangeInVectors<BFloat16Lanes>)
-  (args, begin, end);
+DenseAdder BFloat16Adder() {
+  return CONDACC_CHOOSE_VECTORS(AddRangeInFloat32<BFloat16>, AddRangeInVectors<BFloat16Lanes>);
 }
 
 }  // namespace condacc

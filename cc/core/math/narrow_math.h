@@ -2,15 +2,13 @@
 #ifndef CONDACC_CORE_MATH_NARROW_MATH_H_
 #define CONDACC_CORE_MATH_NARROW_MATH_H_
 
-#include <cstddef>
-
 #include "cc/core/math/dense_math.h"
 
 namespace condacc {
 
-// Add the elements [begin, end) as described at DenseAddArgs.
-void AddFloat16(const DenseAddArgs& args, size_t begin, size_t end);
-void AddBFloat16(const DenseAddArgs& args, size_t begin, size_t end);
+// See DenseAdderOf().
+DenseAdder Float16Adder();
+DenseAdder BFloat16Adder();
 
 }  // namespace condacc
 

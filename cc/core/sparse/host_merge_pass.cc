@@ -21,7 +21,7 @@ constexpr size_t kMaxOperands = 16;      // Gradients' slices in one sum of a ro
 constexpr size_t kPrefetchBytes = 1024;  // Bytes of a row. The processor prefetches the rest.
 // If the gradients and all rows of the result have this many bytes together, they do not fit in the
 // caches. Results and new sums are then written past the caches, however small they are, because
-// they would push gradients out.
+// their lines would push gradients out.
 constexpr size_t kMaxCached = size_t{24} << 20;
 
 // Prefetches the beginning of a row. The second-level cache, which has room for more misses than
@@ -83,8 +83,8 @@ class HostMergePass::RowQueue {
 };
 
 // Pushes what adds the new entries of a row to its sum, if there is one, and writes the result to
-// `out`. Prefetches the operands. Overwrites the entries, which nobody may read afterwards, because
-// nothing is allocated: sums that are changed in place could not be restored if that failed.
+// `out`. Prefetches the operands. Their addresses take the place of the entries, which nobody may
+// read afterwards, because the walk must not allocate: sums that have grown could not be restored.
 void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) {
   // The addresses of the operands are stored in the memory of the entries. Each entry is read
   // before an address overwrites it.
@@ -118,7 +118,7 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
     args->num_inputs = end - begin - num_firsts;
     const bool is_last = end == num_operands;
     args->divisor = is_last ? divisor : 1;
-    // The sums of groups, and those that grow in place, are about to be read again.
+    // The sums of groups are about to be read again, and those that grow in place have been read.
     args->bypasses_cache = !is_cached_ && is_last && out != args->first;
     sum = out;
     begin = end;

@@ -45,9 +45,9 @@ class HostMergePass {
 
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
-  // weight of the gradients that contain the row. The result is written in about `num_portions`
-  // portions. Between them, what has been read of the merged sums is freed, and the calling thread
-  // calls `portion_written`. Allocates nothing and cannot fail.
+  // weight of the gradients that contain the row. The result is written in at most
+  // `num_portions` portions. Between them, pieces of entries and sums that have been read are
+  // freed, and the calling thread calls `portion_written`. Allocates nothing and cannot fail.
   void WriteTo(
       int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
       size_t num_portions = 1, PortionWritten portion_written = [](size_t) {});

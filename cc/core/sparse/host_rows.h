@@ -56,8 +56,8 @@ class HostRows {
     Value value;
   };
 
-  // Returns whether the result is the only gradient with rows, undivided, because its indices
-  // ascend without repeats.
+  // Returns whether the result is the pending gradient itself: no other has rows, its weight and
+  // the divisor are 1, and its indices ascend without repeats.
   bool IsForwarded(const std::list<Gradient>& pending, double total_weight) const {
     return total_weight == 1 && merged_.size() == 0 && pending.size() == 1 &&
            pending.front().weight == 1 && pending.front().index_span.is_ascending;

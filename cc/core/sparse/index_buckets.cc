@@ -14,11 +14,11 @@ constexpr size_t kOverfull = 8;  // A bucket of more than this many shares is di
 }  // namespace
 
 IndexBuckets::IndexBuckets(IndexRange range, std::vector<int64_t> sample, size_t wanted)
-    : min_(range.min) {
-  const size_t num_slots = ChooseSlots(range.max, wanted);
+    : min_(range.min), max_(range.max) {
+  const size_t num_slots = ChooseSlots(wanted);
   std::sort(sample.begin(), sample.end());
   if (IsAnyOverfull(sample, num_slots)) {
-    BeginAtQuantiles(sample, range.max, wanted, num_slots);
+    BeginAtQuantiles(sample, wanted, num_slots);
     return;
   }
   first_indices_.resize(num_slots);
@@ -27,8 +27,8 @@ IndexBuckets::IndexBuckets(IndexRange range, std::vector<int64_t> sample, size_t
   }
 }
 
-size_t IndexBuckets::ChooseSlots(int64_t max, size_t wanted) {
-  const uint64_t width = static_cast<uint64_t>(max - min_);
+size_t IndexBuckets::ChooseSlots(size_t wanted) {
+  const uint64_t width = static_cast<uint64_t>(max_ - min_);
   while ((width >> shift_) >= wanted) ++shift_;
   return static_cast<size_t>(width >> shift_) + 1;
 }
@@ -53,7 +53,7 @@ bool IndexBuckets::IsAnyOverfull(const std::vector<int64_t>& sample, size_t num_
   return false;
 }
 
-void IndexBuckets::BeginAtQuantiles(const std::vector<int64_t>& sample, int64_t max, size_t wanted,
+void IndexBuckets::BeginAtQuantiles(const std::vector<int64_t>& sample, size_t wanted,
                                     size_t num_slots) {
   first_indices_.push_back(min_);
   for (size_t i = 1; i < wanted; ++i) {
@@ -61,8 +61,8 @@ void IndexBuckets::BeginAtQuantiles(const std::vector<int64_t>& sample, int64_t 
     const int64_t last = first_indices_.back();
     if (quantile > last) {
       first_indices_.push_back(quantile);
-    } else if (quantile == last && last < max) {
-      // An index that is a quantile again has a bucket of its own, which ends behind it.
+    } else if (quantile == last && last < max_) {
+      // So an index that is a quantile again has a bucket of its own.
       first_indices_.push_back(last + 1);
     }
   }

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace condacc {
@@ -16,13 +15,14 @@ struct IndexRange {
 };
 
 // Buckets are ascending ranges of indices, which are chosen by a sample. They are equally wide,
-// unless that would put far more than its share of different indices into one of them, because the
-// indices are in clusters or have an outlier. Then the buckets begin at quantiles of the sample,
-// and an index that is several quantiles in a row has a bucket of its own.
+// unless one of them would have far more than its share of the sample, not counting the index that
+// is most frequent there: because the indices are in clusters or have an outlier. Then the buckets
+// begin at quantiles of the sample, and an index that is several quantiles in a row has a bucket of
+// its own.
 class IndexBuckets {
  public:
   IndexBuckets() : IndexBuckets({0, 0}, {}, 1) {}
-  // Makes about `wanted` buckets, at least one and at most `wanted`, of which there may be 2^31.
+  // Makes at least one and at most `wanted` buckets. `wanted` is at most 2^31.
   // `sample` has some of the indices, in any order; it may be empty. May throw std::bad_alloc.
   IndexBuckets(IndexRange range, std::vector<int64_t> sample, size_t wanted);
 
@@ -55,21 +55,19 @@ class IndexBuckets {
 
   // A bucket covers the indices from its first_index() up to that of the next bucket.
   int64_t first_index(size_t bucket) const { return first_indices_[bucket]; }
-  // The last bucket covers all higher indices.
   int64_t last_index(size_t bucket) const {
-    const bool is_last = bucket + 1 == size();
-    return is_last ? std::numeric_limits<int64_t>::max() : first_indices_[bucket + 1] - 1;
+    return bucket + 1 == size() ? max_ : first_indices_[bucket + 1] - 1;
   }
 
  private:
   // Divides the range into at most `wanted` slots of 2^shift_ indices, and returns their number.
-  size_t ChooseSlots(int64_t max, size_t wanted);
+  size_t ChooseSlots(size_t wanted);
   // Returns whether a slot has far more than its share of the sample, which ascends.
   bool IsAnyOverfull(const std::vector<int64_t>& sample, size_t num_slots) const;
-  void BeginAtQuantiles(const std::vector<int64_t>& sample, int64_t max, size_t wanted,
-                        size_t num_slots);
+  void BeginAtQuantiles(const std::vector<int64_t>& sample, size_t wanted, size_t num_slots);
 
   int64_t min_;
+  int64_t max_;
   int shift_ = 0;
   // The bucket of the first index of each slot, and at the end the last bucket. Empty if each slot
   // is a bucket.

@@ -15,9 +15,10 @@
 
 namespace condacc {
 
-// Memory for items of the rows in ascending buckets: the entries of a merge, or the sums of its new
-// rows. It lies in a few pieces of about equal size. A take frees each of them once it has read all
-// of its items, so that they and the result never exist in full at the same time.
+// Memory for the items of all buckets, in ascending order: the entries of a merge, or the sums of
+// its new rows. It lies in a few pieces, of about equal size unless one bucket is much larger. A
+// take frees each of them once it has read all of its items, so that large ones and the result
+// never exist in full at the same time.
 class RowPieces {
  public:
   RowPieces() = default;
@@ -58,7 +59,7 @@ class RowPieces {
   }
 
  private:
-  static constexpr size_t kMinPieceBytes = size_t{8} << 20;
+  static constexpr size_t kMinPieceBytes = size_t{4} << 20;
   static constexpr size_t kMaxPieces = 16;
 
   struct Piece {

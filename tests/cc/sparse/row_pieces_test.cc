@@ -12,7 +12,7 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kItemBytes = 4 << 20;
+constexpr size_t kItemBytes = 2 << 20;
 constexpr size_t kNumBuckets = 64;
 
 TEST(RowPiecesTest, ArePiecesOfAboutEqualSizeThatAreFreedWhole) {
@@ -34,6 +34,8 @@ TEST(RowPiecesTest, ArePiecesOfAboutEqualSizeThatAreFreedWhole) {
   EXPECT_EQ(TestBuffer::num_live(), num_live + 8);
   pieces.FreeBelow(kNumBuckets - 1);
   EXPECT_EQ(TestBuffer::num_live(), num_live + 1);
+  pieces.FreeBelow(kNumBuckets);
+  EXPECT_EQ(TestBuffer::num_live(), num_live) << "later merges have higher indices";
 }
 
 TEST(RowPiecesTest, BucketsWithoutItemsMakeNoMorePieces) {
