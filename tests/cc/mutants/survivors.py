@@ -48,6 +48,16 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "if (MustRelease(*wait, &end)) return true;",
     ): "Only an invariant, which looks for mistakes, calls the function.",
     (
+        "accumulator/accumulator.cc",
+        "the condition is true",
+        "if (status.ok()) round.sum->AbandonFinish();",
+    ): "If the memory was refused, there is none to be freed.",
+    (
+        "accumulator/accumulator.cc",
+        "the condition is false",
+        "if (status.ok()) return status;",
+    ): "A sum that is prepared has refused nothing, and an error with the code OK is none.",
+    (
         "staleness/step_reservations.h",
         "> becomes >=",
         "return b > 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();",
