@@ -111,7 +111,7 @@ class Roster {
   }
 
   // Records that a step or a wait of a worker has ended, and where the worker is while it is not
-  // here. A worker that has left does not come back. Does nothing unless `run` is its latest run.
+  // here. A worker that has left stays so. Does nothing unless `run` is its latest run.
   void See(const std::string& name, const std::string& run, State absence) noexcept {
     Worker* const worker = FindLatest(name, run);
     if (worker == nullptr) return;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -237,6 +238,16 @@ TEST_F(AccumulatorTest, TheNumberRequiredMustBePositive) {
   }
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   EXPECT_EQ(accumulator_.global_step(), 0);
+}
+
+TEST(PendingTakeTest, ReleasesWhatItsFunctionsReferToWhenItEnds) {
+  const auto value = std::make_shared<int>(1);
+  PendingTake take(1, [value](const Status&, Value*) {});
+  take.reserve = [value](const Shape&) { return Status(); };
+  take.keep_alive = value;
+  EXPECT_EQ(value.use_count(), 4);
+  take.Complete();
+  EXPECT_EQ(value.use_count(), 1);
 }
 
 }  // namespace

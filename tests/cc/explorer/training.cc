@@ -54,8 +54,9 @@ Training::Training(bool pushes_bundles)
     options.sum.max_pending = 2;
     accumulators_.push_back(std::make_unique<Accumulator>(options));
   }
-  gate_ = std::make_shared<SyncGate>("g", std::chrono::nanoseconds(Draw(2)), [](const auto&) {
+  gate_ = std::make_shared<SyncGate>("g", std::chrono::nanoseconds(Draw(2)), [](const auto& line) {
     const NewPermit permit;
+    if (line.empty()) Fail("the gate logs an empty line");
     if (HoldsLock()) Fail("the gate logs under a lock");
     Point("logs");
   });

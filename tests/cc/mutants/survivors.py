@@ -38,7 +38,22 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
     ): "No two workers were seen last at the same time.",
     (
         "sync/sync_gate_waits.cc",
+        "the statement is left out",
+        "examined_ = situation;",
+    ): "All waits are then looked at after each event, as tests/cc/scale notices by the time.",
+    (
+        "sync/sync_gate_waits.cc",
         "the condition is false",
         "if (MustRelease(*wait, &end)) return true;",
     ): "Only an invariant, which looks for mistakes, calls the function.",
+    (
+        "accumulator/accumulator.cc",
+        "the condition is true",
+        "if (status.ok()) round.sum->AbandonFinish();",
+    ): "If the memory was refused, there is none to be freed.",
+    (
+        "accumulator/accumulator.cc",
+        "the condition is false",
+        "if (status.ok()) return status;",
+    ): "A sum that is prepared has refused nothing, and an error with the code OK is none.",
 }

@@ -415,6 +415,7 @@ TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   const auto await_lines = [&](int count) {
     while (num_lines.load() < count) AwaitTimer(std::chrono::milliseconds(5));
   };
+  const RecordedWaitPtr patient = BeginWait(gate, For::kReport, "", -1, std::chrono::hours(1));
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
   await_lines(1);
   SyncGate::Options options;
@@ -429,7 +430,9 @@ TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   worker.Finish();
   await_lines(2);
   EXPECT_TRUE(worker.is_waiting()) << "the other worker is still expected";
+  EXPECT_FALSE(patient->has_ended()) << "lines are logged, and the report is not due";
   worker.wait->Cancel();
+  patient->Cancel();
 }
 
 }  // namespace
