@@ -1,9 +1,13 @@
 // Ops with which a chief opens the gate of synchronous training and takes its rounds.
+#include "absl/status/status.h"
 #include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
 
 namespace condacc {
 namespace {
+
+using tensorflow::shape_inference::InferenceContext;
 
 REGISTER_OP("Condacc>SyncGateSession")
     .Output("session: int64")
