@@ -11,7 +11,7 @@ from condacc import build
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "cc"
-FOLDERS = ("accumulator", "base", "dense", "fuzz", "memory", "sparse", "staleness", "sync")
+FOLDERS = ("accumulator", "base", "dense", "fuzz", "math", "memory", "sparse", "staleness", "sync")
 # Stand-ins that take the place of locks and timers in what the explorer runs.
 _EXPLORED = tuple(
     argument
