@@ -18,6 +18,7 @@ constexpr size_t kMaxBuckets = 4096;
 // unit has a counter for each bucket.
 constexpr size_t kMinDealChunk = 1 << 13;
 constexpr size_t kMaxDealChunk = 1 << 15;
+constexpr size_t kMinRun = 8;           // Entries of one bucket that make a run worth while.
 constexpr size_t kCountPlaces = 4;      // Distant places where entries are counted in turn.
 constexpr size_t kSortChunk = 4;        // Buckets that one unit of parallel work sorts.
 constexpr int kMinStrideBits = 6;       // At most one of 2^6 indices is sampled.
@@ -166,9 +167,23 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, const Counts& 
       buckets_.WithBucketOf([&](auto bucket_of) {
         VisitSpans(gradients, chunk_begin, chunk_end, [&](size_t g, size_t begin, size_t end) {
           const int64_t* const indices = gradients[g].data;
-          for (size_t i = begin; i < end; ++i) {
-            *places[bucket_of(indices[i])]++ = {indices[i], static_cast<uint32_t>(g),
-                                                static_cast<uint32_t>(i)};
+          const auto entry_at = [=](size_t i) {
+            return SliceEntry{indices[i], static_cast<uint32_t>(g), static_cast<uint32_t>(i)};
+          };
+          if (!gradients[g].is_ascending || gradients[g].size < kMinRun * num_buckets()) {
+            for (size_t i = begin; i < end; ++i) *places[bucket_of(indices[i])]++ = entry_at(i);
+            return;
+          }
+          // Long runs of entries are of the same bucket. Its place is kept in a register, because
+          // each entry would otherwise wait until the one before has stored it. This saves 6% of a
+          // round of 32 gradients of 10,000 ascending rows.
+          for (size_t i = begin; i < end;) {
+            const size_t bucket = bucket_of(indices[i]);
+            SliceEntry* to = places[bucket];
+            do {
+              *to++ = entry_at(i++);
+            } while (i < end && bucket_of(indices[i]) == bucket);
+            places[bucket] = to;
           }
         });
       });
