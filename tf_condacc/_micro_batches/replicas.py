@@ -23,6 +23,7 @@ from tf_condacc._typing import Gradient, TensorLike, VariableLike
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
 _MAX_SMALL = 4096  # Elements of a gradient that a graph multiplies together with others.
+_MAX_TOGETHER = 25  # Gradients of one such operation, so that several threads multiply and apply.
 
 
 class _FoldingAccumulator(ConditionalAccumulator):
@@ -659,9 +660,12 @@ def _products(gradients: Sequence[Gradient], factor: tf.Tensor) -> list[Gradient
         else:
             products[position] = multiplied(values, factor)
     for positions in together.values():
-        made = ops.condacc_multiply([products[position] for position in positions], factor)
-        for position, product in zip(positions, made, strict=True):
-            products[position] = product
+        size = len(positions) if tf.executing_eagerly() else _MAX_TOGETHER
+        for begin in range(0, len(positions), size):
+            some = positions[begin : begin + size]
+            made = ops.condacc_multiply([products[position] for position in some], factor)
+            for position, product in zip(some, made, strict=True):
+                products[position] = product
     return [_with_values(one, product) for one, product in zip(gradients, products, strict=True)]
 
 
