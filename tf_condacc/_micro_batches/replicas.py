@@ -654,13 +654,18 @@ def _products(gradients: Sequence[Gradient], factor: tf.Tensor) -> list[Gradient
     products = [_values(one) for one in gradients]
     together: dict[tf.DType, list[int]] = {}
     has_gpu = bool(tf.config.list_logical_devices("GPU"))  # The operation has no kernel for it.
+    is_eager = tf.executing_eagerly()
+    if is_eager and not has_gpu and len({values.dtype for values in products}) == 1:
+        # This takes less time than the general case.
+        made = ops.condacc_multiply(products, factor)
+        return [_with_values(one, product) for one, product in zip(gradients, made, strict=True)]
     for position, values in enumerate(products):
-        if not has_gpu and (tf.executing_eagerly() or _is_small(values)):
+        if not has_gpu and (is_eager or _is_small(values)):
             together.setdefault(values.dtype, []).append(position)
         else:
             products[position] = multiplied(values, factor)
     for positions in together.values():
-        size = len(positions) if tf.executing_eagerly() else _MAX_TOGETHER
+        size = len(positions) if is_eager else _MAX_TOGETHER
         for begin in range(0, len(positions), size):
             some = positions[begin : begin + size]
             made = ops.condacc_multiply([products[position] for position in some], factor)
