@@ -53,7 +53,7 @@ PYTHONS = {
 }
 # The run whose library the oldest g++ compiles, from the tree, as on Ubuntu 22.04.
 OLDEST_COMPILER, COMPILED_BY_IT = "g++-11", ("2.21", "3.10")
-# What has TensorFlow's library for aarch64, where it is not `tensorflow` itself.
+# The packages that contain TensorFlow for aarch64. For other releases, `tensorflow` does.
 OF_AARCH64 = {"2.15": "tensorflow-cpu-aws"}
 # Further requirements of a TensorFlow, without which its own code fails.
 EXTRA_REQUIREMENTS = {"2.20": ("protobuf<7",)}

@@ -1,4 +1,5 @@
-// What the sums of an accumulator are told: the type of gradients, and when to add them.
+// The options of the sums of an accumulator. They say of what type the gradients are, and when they
+// are added.
 #ifndef CONDACC_CORE_ACCUMULATOR_SUM_OPTIONS_H_
 #define CONDACC_CORE_ACCUMULATOR_SUM_OPTIONS_H_
 

@@ -1,13 +1,14 @@
 #include "cc/core/math/narrow_math.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/base/float16.h"
-#include "cc/core/math/pass_table.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>
@@ -17,6 +18,9 @@
 
 namespace condacc {
 namespace {
+
+constexpr size_t kMaxInputs = 8;         // Inputs of one pass. More memory streams are slower.
+constexpr size_t kChunkElements = 1024;  // Elements whose running sums stay in the L1 cache.
 
 // Adds a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
 // or BFloat16.
@@ -201,6 +205,16 @@ struct NarrowPass {
     }
   }
 };
+
+template <class Pass, size_t... kNumInputs>
+constexpr auto MakePasses(std::index_sequence<kNumInputs...>) {
+  return std::array{&Pass::template Run<kNumInputs>...};
+}
+
+// The functions Pass::Run<n> for all n up to kMaxInputs, which add n inputs each. The compiler
+// knows n, so it unrolls the loop over the inputs.
+template <class Pass>
+constexpr auto kPasses = MakePasses<Pass>(std::make_index_sequence<kMaxInputs + 1>());
 
 // Adds more inputs than one pass can, chunk by chunk, with running sums of float32.
 template <typename Lanes>

@@ -62,7 +62,7 @@ void IndexBuckets::BeginAtQuantiles(const std::vector<int64_t>& sample, size_t w
     if (quantile > last) {
       first_indices_.push_back(quantile);
     } else if (quantile == last && last < max_) {
-      // So an index that is a quantile again has a bucket of its own.
+      // The index is a quantile again, so it gets a bucket of its own, which ends here.
       first_indices_.push_back(last + 1);
     }
   }

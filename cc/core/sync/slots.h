@@ -97,7 +97,8 @@ class Slots {
   }
 
   std::vector<Slot> slots_;
-  // What the slots say is counted, so that no method but those for all slots looks at all of them.
+  // The numbers of slots in two states, and where to look for a free one. They are kept because a
+  // method that concerns one slot must not take longer if there are more slots.
   int num_free_;
   int num_held_ = 0;
   size_t none_free_before_ = 0;  // No slot before this one is free.
