@@ -26,16 +26,28 @@ struct Mapping {
   char* begin = nullptr;
   // The pages before this one have been used, or were taken from the pool.
   size_t first_unused = 0;
+  size_t num_freed = 0;  // The pages before this one are no longer the mapping's.
 
   size_t num_bytes() const { return num_pages * kHugePageBytes; }
   char* page(size_t i) const { return begin + i * kHugePageBytes; }
 };
 
+// Frees the pages before page `end`. Another buffer will take them soon.
+void FreePages(Mapping* mapping, size_t end) {
+  if (end <= mapping->num_freed) return;
+  const size_t num_pages = end - mapping->num_freed;
+  PagePool::Global().Give(mapping->page(mapping->num_freed), num_pages, mapping->num_bytes());
+  num_mapped_pages -= num_pages;
+  mapping->num_freed = end;
+}
+
+void FreeFirst(void* owner, size_t num_bytes) {
+  FreePages(static_cast<Mapping*>(owner), num_bytes / kHugePageBytes);
+}
+
 void Unmap(void* owner) {
   auto* const mapping = static_cast<Mapping*>(owner);
-  // Another buffer will take the pages soon.
-  PagePool::Global().Give(mapping->begin, mapping->num_pages, mapping->num_bytes());
-  num_mapped_pages -= mapping->num_pages;
+  FreePages(mapping, mapping->num_pages);
   delete mapping;
 }
 
@@ -83,7 +95,7 @@ Buffer MapBuffer(size_t num_bytes) {
   // Page faults take a tenth of the time in huge pages.
   AdviseHugePages(mapping->begin, mapping->num_bytes());
   Refill(mapping, 0);
-  return Buffer(mapping->begin, mapping, Unmap, Refill);
+  return Buffer(mapping->begin, mapping, Unmap, Refill, FreeFirst);
 }
 
 }  // namespace condacc

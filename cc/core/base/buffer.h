@@ -15,20 +15,21 @@ class Buffer {
  public:
   // Releases the reference.
   using Release = void (*)(void* owner);
-  // May replace what follows the first `num_bytes` bytes, which has not been used yet, by memory
-  // that was freed elsewhere.
-  using Refill = void (*)(void* owner, size_t num_bytes);
+  // May exchange or free a part of the memory; see RefillAfter() and FreeFirst().
+  using Change = void (*)(void* owner, size_t num_bytes);
 
   Buffer() = default;
-  // Takes over a reference to `owner`. If `refill` is null, the memory stays as it is.
-  Buffer(void* data, void* owner, Release release, Refill refill = nullptr)
-      : data_(data), owner_(owner), release_(release), refill_(refill) {}
+  // Takes over a reference to `owner`. If `refill` or `free_first` is null, it is not called.
+  Buffer(void* data, void* owner, Release release, Change refill = nullptr,
+         Change free_first = nullptr)
+      : data_(data), owner_(owner), release_(release), refill_(refill), free_first_(free_first) {}
   ~Buffer() { Reset(); }
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         owner_(other.owner_),
         release_(std::exchange(other.release_, nullptr)),
-        refill_(other.refill_) {}
+        refill_(other.refill_),
+        free_first_(other.free_first_) {}
   Buffer& operator=(Buffer&& other) noexcept {
     if (this == &other) return *this;
     Reset();
@@ -36,6 +37,7 @@ class Buffer {
     owner_ = other.owner_;
     release_ = std::exchange(other.release_, nullptr);
     refill_ = other.refill_;
+    free_first_ = other.free_first_;
     return *this;
   }
 
@@ -50,6 +52,12 @@ class Buffer {
     if (refill_ != nullptr) refill_(owner_, num_bytes);
   }
 
+  // Tells the owner that the first `num_bytes` bytes will not be used any more, so that it may free
+  // them. A later call must not pass a lower number.
+  void FreeFirst(size_t num_bytes) const {
+    if (free_first_ != nullptr) free_first_(owner_, num_bytes);
+  }
+
  private:
   void Reset() {
     if (release_ != nullptr) std::exchange(release_, nullptr)(owner_);
@@ -58,7 +66,8 @@ class Buffer {
   void* data_ = nullptr;
   void* owner_ = nullptr;
   Release release_ = nullptr;
-  Refill refill_ = nullptr;
+  Change refill_ = nullptr;
+  Change free_first_ = nullptr;
 };
 
 }  // namespace condacc

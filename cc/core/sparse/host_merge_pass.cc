@@ -149,7 +149,8 @@ double HostMergePass::WeightOf(const UnionRow& row) const {
 void HostMergePass::MergeInto(HostWorkspace& workspace) {
   MergedRows all_rows(num_rows(), workspace);
   all_rows.sum_memory.reserve(merged_.sum_memory.size() + 1);
-  RowPieces new_sums(entries_.buckets(), entries_.new_starts(), layout_.num_sum_bytes(), workspace);
+  BucketMemory new_sums(entries_.buckets(), entries_.new_starts(), layout_.num_sum_bytes(),
+                        workspace);
   workspace.parallel_for()(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
     MergeBuckets(first, last, all_rows, new_sums);
   });
@@ -160,11 +161,11 @@ void HostMergePass::MergeInto(HostWorkspace& workspace) {
 }
 
 void HostMergePass::MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
-                                 const RowPieces& new_sums) {
+                                 const BucketMemory& new_sums) {
   RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
   size_t place = num_rows_before(first);
   for (size_t b = first; b < last; ++b) {
-    char* next_new = new_sums.Of(b, entries_.num_new_before(b));
+    char* next_new = new_sums.Of(b);
     UnionRowCursor cursor(merged_, entries_, b);
     for (UnionRow row; cursor.Next(&row); ++place) {
       void* const sum = row.is_new ? next_new : row.sum;
@@ -210,7 +211,7 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
     if (end == num_buckets) return;
     const int64_t next_index = entries_.buckets().first_index(end);
     entries_.FreeBelow(next_index);
-    for (RowPieces& sums : merged_.sum_memory) sums.FreeBelow(next_index);
+    for (const BucketMemory& sums : merged_.sum_memory) sums.FreeBelow(next_index);
     portion_written(num_rows_before(end));
   }
 }

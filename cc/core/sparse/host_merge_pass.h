@@ -46,8 +46,8 @@ class HostMergePass {
   // Writes all indices to `indices` [num_rows()], and the sums of their rows to `values`
   // [num_rows(), width]. Each sum is divided by `divisor` or, if that is kOfEachRow, by the total
   // weight of the gradients that contain the row. The result is written in at most
-  // `num_portions` portions. Between them, pieces of entries and sums that have been read are
-  // freed, and the calling thread calls `portion_written`. Allocates nothing and cannot fail.
+  // `num_portions` portions. Between them, entries and sums that have been read are freed,
+  // and the calling thread calls `portion_written`. Allocates nothing and cannot fail.
   void WriteTo(
       int64_t* indices, void* values, double divisor, const ParallelFor& parallel_for,
       size_t num_portions = 1, PortionWritten portion_written = [](size_t) {});
@@ -66,7 +66,7 @@ class HostMergePass {
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
   void MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
-                    const RowPieces& new_sums);
+                    const BucketMemory& new_sums);
   void WriteBuckets(size_t first, size_t last, int64_t* indices, char* values, double divisor);
 
   const SliceLayout layout_;

@@ -63,7 +63,7 @@ class HostRows {
            pending.front().weight == 1 && pending.front().index_span.is_ascending;
   }
 
-  // Merges everything into `value`. Frees piece by piece what has been read.
+  // Merges everything into `value`. Frees what has been read as it goes.
   void Write(const Value& value, Workspace& workspace);
 
   const SumOptions& options_;

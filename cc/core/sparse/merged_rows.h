@@ -10,7 +10,7 @@
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/buffer.h"
-#include "cc/core/sparse/row_pieces.h"
+#include "cc/core/sparse/bucket_memory.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
 
@@ -40,7 +40,7 @@ struct MergedRows {
   int64_t* indices = nullptr;
   void** sums = nullptr;  // Each has SliceLayout::width elements of SliceLayout::sum_type().
   double* weights = nullptr;
-  std::vector<RowPieces> sum_memory;  // The sums of the rows that were new in each fold.
+  std::vector<BucketMemory> sum_memory;  // The sums of the rows that were new in each fold.
 
  private:
   size_t size_ = 0;

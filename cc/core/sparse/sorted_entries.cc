@@ -61,7 +61,7 @@ SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
   ChooseBuckets(gradients, merged_indices);
   Counts counts = Count(gradients, workspace.parallel_for());
   StartAll(&counts);
-  entries_ = RowPieces(buckets_, starts_, sizeof(SliceEntry), workspace);
+  entries_ = BucketMemory(buckets_, starts_, sizeof(SliceEntry), workspace);
   Deal(gradients, counts, workspace.parallel_for());
   Sort(merged_indices, workspace.parallel_for());
 }

@@ -9,8 +9,8 @@
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/parallel_for.h"
+#include "cc/core/sparse/bucket_memory.h"
 #include "cc/core/sparse/index_buckets.h"
-#include "cc/core/sparse/row_pieces.h"
 #include "cc/core/sparse/slices.h"
 
 namespace condacc {
@@ -38,13 +38,13 @@ class SortedEntries {
   // The same for each bucket and, at the end, for num_buckets().
   const std::vector<size_t>& new_starts() const { return new_starts_; }
   SliceEntry* begin(size_t bucket) const {
-    return reinterpret_cast<SliceEntry*>(entries_.Of(bucket, starts_[bucket]));
+    return reinterpret_cast<SliceEntry*>(entries_.Of(bucket));
   }
   SliceEntry* end(size_t bucket) const {
     return begin(bucket) + (starts_[bucket + 1] - starts_[bucket]);
   }
 
-  // Frees the pieces of which every entry has an index below `index`.
+  // Frees entries whose indices are below `index`.
   void FreeBelow(int64_t index) { entries_.FreeBelow(index); }
 
  private:
@@ -67,7 +67,7 @@ class SortedEntries {
   size_t num_chunks() const;
 
   IndexBuckets buckets_;
-  RowPieces entries_;
+  BucketMemory entries_;
   size_t num_entries_ = 0;
   // The positions at which the entries, the merged rows and the new rows of each bucket begin. The
   // last element is the position at which those of the last bucket end.

@@ -48,7 +48,7 @@ class SparseSum final : public RoundSum {
   const Shape& value_shape() const override { return rows_.value_shape(); }
   void RemoveRefused() noexcept override;
   void AbandonFinish() override { rows_.AbandonFinish(); }
-  // Frees the merged rows piece by piece while the result is written.
+  // Frees the merged rows while the result is written.
   Value Finish(Workspace& workspace) noexcept override {
     CONDACC_INVARIANT(refused_.empty());
     Value value = rows_.Finish(OfRows(workspace));

@@ -85,7 +85,7 @@ Status CpuWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buff
 }
 
 Buffer CpuWorkspace::AllocateInner(size_t num_bytes) {
-  constexpr size_t kMinMapped = size_t{4} << 20;  // A piece; see RowPieces.
+  constexpr size_t kMinMapped = size_t{4} << 20;  // The last huge page is used in part.
   if (num_bytes >= kMinMapped) return MapBuffer(num_bytes);
   const auto num_words = static_cast<int64_t>((num_bytes + sizeof(int64_t) - 1) / sizeof(int64_t));
   return NewTensor(ElementType::kInt64, TensorShape({num_words}));

@@ -43,18 +43,19 @@ class TestBuffer {
     void* data;
     bool owned;
     size_t num_bytes;
+    size_t num_freed;
   };
 
   static Buffer Of(void* data, bool owned, size_t num_bytes) {
     auto* const memory = static_cast<Memory*>(std::malloc(sizeof(Memory)));
-    *memory = {data, owned, num_bytes};
+    *memory = {data, owned, num_bytes, 0};
     ++Live();
-    return Buffer(data, memory, Release, Refill);
+    return Buffer(data, memory, Release, Refill, FreeFirst);
   }
 
   static void Release(void* owner) {
     auto* const memory = static_cast<Memory*>(owner);
-    FreedBytes() += static_cast<int64_t>(memory->num_bytes);
+    FreedBytes() += static_cast<int64_t>(memory->num_bytes - memory->num_freed);
     if (memory->owned) std::free(memory->data);
     std::free(memory);
     --Live();
@@ -66,6 +67,15 @@ class TestBuffer {
     ASSERT_LE(num_bytes, memory->num_bytes);
     std::memset(static_cast<char*>(memory->data) + num_bytes, 0xcb, memory->num_bytes - num_bytes);
     FreedAtRefill() = FreedBytes().load();
+  }
+
+  // Overwrites what is freed, so that a test notices if it is still used.
+  static void FreeFirst(void* owner, size_t num_bytes) {
+    auto* const memory = static_cast<Memory*>(owner);
+    ASSERT_LE(num_bytes, memory->num_bytes);
+    ASSERT_GE(num_bytes, memory->num_freed);
+    std::memset(memory->data, 0x5b, num_bytes);
+    FreedBytes() += static_cast<int64_t>(num_bytes - std::exchange(memory->num_freed, num_bytes));
   }
 
   static std::atomic<int64_t>& FreedBytes() {

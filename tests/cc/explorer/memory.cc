@@ -38,9 +38,15 @@ void Refill(void* owner, size_t num_bytes) {
   std::memset(memory->data + num_bytes, 0xcb, memory->num_bytes - num_bytes);
 }
 
+void FreeFirst(void* owner, size_t num_bytes) {
+  auto* const memory = static_cast<Memory*>(owner);
+  if (num_bytes > memory->num_bytes) Abort("more is freed than there is");
+  std::memset(memory->data, 0x5b, num_bytes);
+}
+
 Buffer BufferOf(char* data, size_t num_bytes, bool is_owned) {
   ++num_buffers;
-  return Buffer(data, new Memory{data, num_bytes, is_owned}, Free, Refill);
+  return Buffer(data, new Memory{data, num_bytes, is_owned}, Free, Refill, FreeFirst);
 }
 
 Status Allocate(size_t num_bytes, Buffer* buffer) {

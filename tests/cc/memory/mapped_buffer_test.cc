@@ -85,6 +85,23 @@ TEST_F(MappedBufferTest, IsRefilledWithFreedPagesAfterWhatIsInUse) {
   EXPECT_EQ(PagePool::Global().num_bytes(), kHugePageBytes) << "there was room for two";
 }
 
+TEST_F(MappedBufferTest, ItsFirstPagesCanBeFreedAlone) {
+  {
+    const Buffer buffer = Filled(7);
+    buffer.FreeFirst(kHugePageBytes - 1);
+    EXPECT_EQ(PagePool::Global().num_bytes(), 0u) << "the last byte of the page is in use";
+    buffer.FreeFirst(2 * kHugePageBytes + 1);
+    EXPECT_EQ(PagePool::Global().num_bytes(), 2 * kHugePageBytes);
+    buffer.FreeFirst(2 * kHugePageBytes + 1);
+    EXPECT_EQ(PagePool::Global().num_bytes(), 2 * kHugePageBytes);
+    const Buffer other = MapBuffer(2 * kHugePageBytes);
+    EXPECT_EQ(PagePool::Global().num_bytes(), 0u);
+    std::memset(other.data(), 1, 2 * kHugePageBytes);
+    EXPECT_TRUE(AreAll(buffer, 2 * kHugePageBytes, kNumBytes, 7));
+  }
+  EXPECT_EQ(PagePool::Global().num_bytes(), kNumPages * kHugePageBytes);
+}
+
 TEST_F(MappedBufferTest, IsUnmappedWhenItIsDestroyed) {
   Buffer buffer = Filled(7);
   void* const data = buffer.data();
