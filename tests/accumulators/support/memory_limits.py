@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,6 +46,7 @@ def resident_bytes() -> int:
 @contextlib.contextmanager
 def little_memory() -> Iterator[None]:
     """Limits the address space of the process to little more than it has and uses."""
+    gc.collect()  # Or results of earlier tests would be freed meanwhile.
     limits = resource.getrlimit(resource.RLIMIT_AS)
     in_use = _use_of_kept_pages()
     resource.setrlimit(resource.RLIMIT_AS, (_pages(0) * PAGE_BYTES + SPARE_BYTES, limits[1]))
