@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the wheels that have a library for each TensorFlow, and tests one with each of them.
 
-  release/versions.py libraries [MINOR ...]   # into build/libraries
-  release/versions.py wheel                   # of these, and the source distribution, into dist/
+  release/versions.py libraries [MINOR ...]   # into build/libraries, where the others stay
+  release/versions.py wheel                   # of all, and the source distribution: dist/ anew
   release/versions.py test [MINOR ...]        # the tests of every room, with this machine's wheel
 
 There is a wheel for x86-64 and one for aarch64, whose libraries are cross-compiled, and loaded in
@@ -39,6 +39,7 @@ sys.path.insert(0, str(ROOT))
 import aarch64  # noqa: E402  (release/aarch64.py)
 
 from condacc import build, libraries  # noqa: E402
+from tests.docs.programs import printed_by, programs_of  # noqa: E402
 
 PROCESSORS = ("x86_64", "aarch64")
 # The oldest and the newest Python that each TensorFlow has packages for.
@@ -102,10 +103,10 @@ def main() -> int:
     )
     parser.add_argument("command", choices=("libraries", "wheel", "test"))
     parser.add_argument("minor", nargs="*", help="(all)")
-    parser.add_argument("--processor", action="append", choices=PROCESSORS, help="(all)")
+    parser.add_argument("--processor", choices=PROCESSORS, help="(all)")
     options = parser.parse_args()
     minors = options.minor or libraries.SUPPORTED
-    processors = options.processor or PROCESSORS
+    processors = (options.processor,) if options.processor else PROCESSORS
     if options.command == "test":
         return test(minors)
     if platform.machine() != "x86_64":
@@ -133,16 +134,20 @@ def run(*command: object, **arguments: object) -> str:
 
 
 def make_libraries(processor: str, minors: Sequence[str]) -> None:
-    """Builds the libraries for a processor in the place of those that are there."""
-    folder = LIBRARIES / processor
-    shutil.rmtree(folder, ignore_errors=True)
+    """Builds libraries for a processor, and checks each before it replaces the former one."""
     os.environ["CXX"] = compiler_for(processor)
     for each in minors:
         minor, pythons = asked_for(each)
         say(f"TensorFlow {minor}: library for {processor}")
-        with environment_for(processor, minor, pythons[-1]) as python:
-            library = build.compile_library(str(python), ROOT, folder)
-            check_symbols(library.file, python)
+        with (
+            environment_for(processor, minor, pythons[-1]) as python,
+            tempfile.TemporaryDirectory() as scratch,
+        ):
+            built = build.compile_library(str(python), ROOT, Path(scratch))
+            check_symbols(built.file, python)
+            folder = LIBRARIES / processor
+            folder.mkdir(parents=True, exist_ok=True)
+            build.replace(*((file, folder / file.name) for file in built))
 
 
 def compiler_for(processor: str) -> str:
@@ -190,15 +195,22 @@ def environment_for(processor: str, minor: str, number: str) -> Iterator[Path]:
 def make_wheels(processors: Sequence[str]) -> None:
     """Builds the wheels of all libraries and the source distribution, and checks them."""
     for processor in processors:
-        if missing := set(libraries.SUPPORTED) - set(libraries.keys_in(LIBRARIES / processor)):
+        lacking = [
+            key
+            for key in libraries.SUPPORTED
+            if not libraries.is_current(libraries.paths_in(LIBRARIES / processor, key))
+        ]
+        if lacking:
             raise SystemExit(
-                f"there are no libraries for {processor} and {sorted(missing)}: build them first"
+                f"there are no libraries of the present sources for {processor} and {lacking}: "
+                "build them first"
             )
     shutil.rmtree(DIST, ignore_errors=True)
     for processor in processors:
         wheel = make_wheel(LIBRARIES / processor, processor, DIST)
         say(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB")
         print(run(sys.executable, "-m", "auditwheel", "show", wheel))
+        run_readme(wheel, processor)
     backend = f"from setuptools import build_meta as b; b.build_sdist({str(DIST)!r})"
     run(sys.executable, "-c", backend, cwd=ROOT)
     run(sys.executable, "-m", "twine", "check", "--strict", *DIST.glob("tf_condacc-*"))
@@ -207,12 +219,16 @@ def make_wheels(processors: Sequence[str]) -> None:
 def make_wheel(folder: Path, processor: str, place: Path) -> Path:
     """Builds the wheel of the libraries in a folder, and returns it.
 
-    auditwheel checks the versions of the symbols that they ask for, and tags the wheel.
+    A library for a pre-release is left out. auditwheel checks the versions of the symbols that the
+    libraries ask for, and tags the wheel.
     """
-    # setuptools takes the platform of a wheel from this variable, if it is set.
-    variables = {"CONDACC_LIBRARIES": str(folder), "_PYTHON_HOST_PLATFORM": f"linux-{processor}"}
     tag = f"{PLATFORM}_{processor}"
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as chosen:
+        for key in libraries.SUPPORTED:
+            for file in libraries.paths_in(folder, key):
+                shutil.copy(file, chosen)
+        # setuptools takes the platform of a wheel from the second variable, if it is set.
+        variables = {"CONDACC_LIBRARIES": chosen, "_PYTHON_HOST_PLATFORM": f"linux-{processor}"}
         pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
         run(*pip, "-w", scratch, ROOT, env={**os.environ, **variables})
         (wheel,) = Path(scratch).glob("*.whl")
@@ -225,6 +241,27 @@ def make_wheel(folder: Path, processor: str, place: Path) -> Path:
     if [wheel.stem.split("-")[-1].split(".")[0] for wheel in wheels] != [tag]:
         raise SystemExit(f"auditwheel has made {[wheel.name for wheel in wheels]}, not {tag}")
     return wheels[0]
+
+
+def run_readme(wheel: Path, processor: str) -> None:
+    """Installs a wheel beside the newest TensorFlow, and checks what the README's program prints.
+
+    A wheel for aarch64 is loaded in the emulated TensorFlow.
+    """
+    minor = libraries.SUPPORTED[-1]
+    program = programs_of("README.md")[0]
+    with environment_for(processor, minor, PYTHONS[minor][-1]) as python:
+        if processor == "x86_64":
+            pip_install(python, "--no-deps", wheel)
+        else:
+            (site,) = python.parents[1].glob("lib/python*/site-packages")
+            emulation().install(site, "--no-deps", str(wheel))
+        # Without -I, Python would look for the package in this folder first.
+        variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        printed = run(python, "-I", "-c", program, env=variables).splitlines()
+    if printed != printed_by(program):
+        raise SystemExit(f"with {wheel.name}, the program of the README prints {printed}")
+    say(f"{wheel.name}: the program of the README prints {printed}")
 
 
 def check_symbols(library: Path, python: Path) -> None:

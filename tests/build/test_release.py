@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import platform
 import sys
 from collections.abc import Callable
@@ -143,20 +145,80 @@ def test_libraries_for_aarch64_are_built_with_the_package_that_has_its_tensorflo
     assert installed == [("tensorflow-cpu-aws==2.15.*",), ("tensorflow==2.20.*", "protobuf<7")]
 
 
-def test_no_wheel_is_made_unless_each_processor_has_all_libraries(tmp_path, monkeypatch):
-    monkeypatch.setattr(versions, "LIBRARIES", tmp_path)
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for libraries, with made-up ones of the present sources for each processor."""
+    monkeypatch.setattr(versions, "LIBRARIES", tmp_path / "libraries")
     monkeypatch.setattr(versions, "DIST", tmp_path / "dist")
     (tmp_path / "dist").mkdir()
     for processor in versions.PROCESSORS:
-        (tmp_path / processor).mkdir()
         for key in libraries.SUPPORTED:
-            for file in libraries.paths_in(tmp_path / processor, key):
-                file.touch()
-    for file in libraries.paths_in(tmp_path / "aarch64", "2.17"):
+            write_library(versions.LIBRARIES / processor, key, libraries.digest_of(ROOT))
+    return versions.LIBRARIES
+
+
+def write_library(folder: Path, key: str, sources: str) -> None:
+    library = libraries.paths_in(folder, key)
+    folder.mkdir(parents=True, exist_ok=True)
+    library.file.touch()
+    library.info_file.write_text(json.dumps({"sources": sources}))
+
+
+def test_no_wheel_is_made_unless_each_processor_has_all_libraries(built: Path):
+    for file in libraries.paths_in(built / "aarch64", "2.17"):
         file.unlink()
-    with pytest.raises(SystemExit, match=r"no libraries for aarch64 and \['2\.17'\]"):
+    write_library(built / "aarch64", "2.18", "other sources")
+    wanted = r"no libraries of the present sources for aarch64 and \['2\.17', '2\.18'\]"
+    with pytest.raises(SystemExit, match=wanted):
         versions.make_wheels(versions.PROCESSORS)
-    assert (tmp_path / "dist").exists()
+    assert versions.DIST.exists()
+
+
+def test_a_wheel_has_the_libraries_of_the_releases_alone(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write_library(built / "aarch64", "2.22.0rc0", libraries.digest_of(ROOT))
+    keys: list[list[str]] = []
+
+    def run(*command: object, env: dict[str, str], **arguments: object) -> str:
+        if "wheel" in command:
+            assert env["_PYTHON_HOST_PLATFORM"] == "linux-aarch64"
+            keys.append(libraries.keys_in(Path(env["CONDACC_LIBRARIES"])))
+            folder, name = Path(str(command[command.index("-w") + 1])), "made-linux_aarch64.whl"
+        else:
+            folder, name = versions.DIST, "made-manylinux_2_24_aarch64.manylinux2014_aarch64.whl"
+        (folder / name).touch()
+        return ""
+
+    monkeypatch.setattr(versions, "run", run)
+    wheel = versions.make_wheel(built / "aarch64", "aarch64", versions.DIST)
+    assert wheel.parent == versions.DIST
+    assert keys == [list(libraries.SUPPORTED)]
+
+
+def test_a_library_takes_its_place_when_it_was_checked_and_the_others_stay(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def compile_library(python: str, sources: Path, folder: Path) -> libraries.Library:
+        write_library(folder, "2.16", "new sources")
+        return libraries.paths_in(folder, "2.16")
+
+    def refuse(library: Path, python: Path) -> None:
+        raise SystemExit("undefined symbols")
+
+    monkeypatch.setenv("CXX", "")  # make_libraries() sets it.
+    monkeypatch.setattr(versions, "compiler_for", lambda processor: "g++")
+    monkeypatch.setattr(versions, "environment_for", lambda *_: contextlib.nullcontext(Path()))
+    monkeypatch.setattr(versions.build, "compile_library", compile_library)
+    monkeypatch.setattr(versions, "check_symbols", refuse)
+    library = libraries.paths_in(built / "aarch64", "2.16")
+    with pytest.raises(SystemExit, match="undefined symbols"):
+        versions.make_libraries("aarch64", ["2.16"])
+    assert library.info()["sources"] == libraries.digest_of(ROOT)
+    monkeypatch.setattr(versions, "check_symbols", lambda *_: None)
+    versions.make_libraries("aarch64", ["2.16"])
+    assert library.info()["sources"] == "new sources"
+    assert libraries.keys_in(built / "aarch64") == list(libraries.SUPPORTED)
 
 
 def test_tools_for_aarch64_say_why_they_cannot_be_had(tmp_path, monkeypatch):

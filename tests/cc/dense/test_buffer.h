@@ -13,11 +13,11 @@
 #include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
+#include "cc/core/base/invariant.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/core/dense/dense_sum.h"
 #include "cc/core/math/dense_math.h"
-#include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
 
 namespace condacc {
@@ -64,7 +64,7 @@ class TestBuffer {
   // Overwrites what follows, so that a test notices if it was in use already.
   static void Refill(void* owner, size_t num_bytes) {
     auto* const memory = static_cast<Memory*>(owner);
-    ASSERT_LE(num_bytes, memory->num_bytes);
+    CONDACC_INVARIANT(num_bytes <= memory->num_bytes);
     std::memset(static_cast<char*>(memory->data) + num_bytes, 0xcb, memory->num_bytes - num_bytes);
     FreedAtRefill() = FreedBytes().load();
   }
