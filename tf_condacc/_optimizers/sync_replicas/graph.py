@@ -101,7 +101,7 @@ class SyncGraph:
         push_options: PushOptions,
     ) -> None:
         self._name, self._options, self.global_step = name, options, global_step
-        self.step: WorkerStep | None = None
+        self._is_complete = False
         # If every worker has a slot, no other worker needs this one, so it is claimed at once.
         self._claims_early = options.num_slots >= options.num_workers
         self._push_options = push_options
@@ -128,7 +128,7 @@ class SyncGraph:
         rest. The slots must be claimed before the gradients are known.
         """
         if self._round_and_slot is None:
-            if self.step is None:
+            if not self._is_complete:
                 with v1.name_scope(self.scope):
                     self._entered = self._enter([])
                 packed = self._entered[1]
@@ -156,6 +156,7 @@ class SyncGraph:
             grads_and_vars: The gradients, which may be None, and their variables, each once.
             update: Applies reduced gradients.
         """
+        self._is_complete = True
         with tf.control_dependencies(None):
             self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
             self.ready_for_local_init_op.mark_used()
