@@ -19,6 +19,9 @@ _WIDTHS = [
 _ROWS = [1_000, 10_000, 100_000]
 _TOWER_SUMS = [*product([KI, 64 * KI, MI, 16 * MI], [2, 4, 8], ["staged", "shared"])]
 
+_FIXED_ORDER = [*product([64 * KI, MI, 16 * MI], [8], ["staged", "shared"]), (MI, 32, "staged")]
+_SPARSE_FIXED_ORDER = [(1_000, 64, 32), (10_000, 64, 8), (10_000, 64, 32), (100_000, 64, 8)]
+
 
 @dataclass(frozen=True)
 class MemoryScale:
@@ -34,6 +37,7 @@ class SparseScale:
     """The sizes of the cases with sparse gradients."""
 
     uniform: Sequence[tuple[int, int, int]]  # Rows, columns and number of gradients.
+    fixed_order: Sequence[tuple[int, int, int]]  # The same.
     power_law: Sequence[tuple[int, int]]  # Rows of a gradient, and number of gradients.
     growth: tuple[int, int]  # Rows of a gradient, and number of gradients.
     memory: MemoryScale
@@ -96,6 +100,7 @@ class Scale:
     other_dtypes: Sequence[tuple[int, int]]  # Elements, number of gradients.
     tower_sums: Sequence[tuple[int, int, str]]  # Elements, number of gradients, producer.
     contributors: Sequence[int]  # Numbers of contributors in a round.
+    fixed_order: Sequence[tuple[int, int, str]]  # Elements, number of gradients, and producer.
     budget: Budget
     sparse: SparseScale
     sync: SyncScale
@@ -148,9 +153,11 @@ def default_scale(seconds: float) -> Scale:
         other_dtypes=[(16 * MI, 8)],
         tower_sums=_TOWER_SUMS,
         contributors=(100, 1000, 10_000),
+        fixed_order=_FIXED_ORDER,
         budget=Budget(min_rounds=5, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [64], [1, 8, 32, 128]), *_WIDTHS],
+            fixed_order=_SPARSE_FIXED_ORDER,
             power_law=[*product(_ROWS[1:], [8])],
             growth=(10_000, 128),
             memory=MemoryScale(64 * MI, dense=[4], sparse=[(100_000, 8), (100_000, 32)]),
@@ -170,9 +177,11 @@ def full_scale(seconds: float) -> Scale:
         other_dtypes=[*product([MI, 16 * MI], [8])],
         tower_sums=_TOWER_SUMS,
         contributors=(100, 1000, 10_000),
+        fixed_order=_FIXED_ORDER,
         budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [16, 64, 256], [1, 8, 32, 128]), *_WIDTHS],
+            fixed_order=_SPARSE_FIXED_ORDER,
             power_law=[*product(_ROWS[1:], [1, 8, 32])],
             growth=(10_000, 128),
             memory=MemoryScale(64 * MI, dense=[1, 4, 16], sparse=[*product(_ROWS[2:], [1, 8, 32])]),
@@ -191,9 +200,11 @@ def smoke_scale() -> Scale:
         other_dtypes=[(64, 2)],
         tower_sums=[(64, 2, "staged"), (128 * KI, 3, "shared")],
         contributors=(3,),
+        fixed_order=[(64, 3, "staged")],
         budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         sparse=SparseScale(
             uniform=[(10, 4, 1), (10, 4, 3)],
+            fixed_order=[(10, 4, 3)],
             power_law=[(10, 3)],
             growth=(10, 4),
             memory=MemoryScale(4 * KI, dense=[2], sparse=[(10, 3)]),

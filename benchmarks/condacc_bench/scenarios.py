@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from condacc_bench import rounds, sparse_scenarios, sync_scenarios
+from condacc_bench.cases import sparse_data
 from condacc_bench.cases.contention import Contention
 from condacc_bench.cases.contributors import Contributors
 from condacc_bench.cases.dense_cycle import DenseCycle
 from condacc_bench.cases.eager_calls import CALLS, EagerCalls, TracedCalls
+from condacc_bench.cases.fixed_order import ARRIVAL, AT_RANDOM, IN_ORDER, implementation
 from condacc_bench.cases.limit import Limit
 from condacc_bench.cases.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
 from condacc_bench.cases.many_variables import ManyVariables
+from condacc_bench.cases.sparse_cycle import SparseCycle
 from condacc_bench.cases.tower_sum import TowerSum
 from condacc_bench.report import goals
-from condacc_bench.report.results import Result, compare, in_words
+from condacc_bench.report.results import Result, compare, in_thousands, in_words
 from condacc_bench.runs import Run
 
 _LIMIT = "limit"
@@ -203,6 +206,53 @@ def contributors(run: Run) -> Iterator[Result]:
         )
 
 
+def fixed_order(run: Run) -> Iterator[Result]:
+    """Runs scenario F, cycles that add in the order of contributors, compared with arrival."""
+    scale = run.scale
+    dense = [
+        (
+            f"D1 {in_words(size)} {producer} N={count}",
+            count,
+            lambda who, n=count, s=size, p=producer: DenseCycle(who, n, s, producer=p),
+        )
+        for size, count, producer in scale.fixed_order
+    ]
+    sparse = [
+        (
+            f"S1 {in_thousands(rows)}x{columns} N={count}",
+            count,
+            lambda who, r=rows, c=columns, n=count: SparseCycle(
+                who,
+                sparse_data.uniform(scale.sparse.num_rows, r, n),
+                (scale.sparse.num_rows, c),
+            ),
+        )
+        for rows, columns, count in scale.sparse.fixed_order
+    ]
+    goals_of = {IN_ORDER: goals.IN_ORDER, AT_RANDOM: goals.AT_RANDOM}
+    for case, count, new_case in [*dense, *sparse]:
+        cases: dict[str, rounds.Case] = {}
+        try:
+            for order in (ARRIVAL, *goals_of):
+                cases[order] = new_case(implementation(order, count))
+            cases["again"] = new_case(implementation(ARRIVAL, count))
+            samples = rounds.run_rounds(cases, scale.budget)
+        finally:
+            rounds.close(cases)
+        for order, goal in {**goals_of, "again": None}.items():
+            yield compare(
+                samples,
+                order,
+                ARRIVAL,
+                "cycle",
+                scenario="F",
+                case=f"{case} {order}",
+                parameters={"case": case, "order": order},
+                goal=goal,
+                against="arrival",
+            )
+
+
 SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "D1": cycles,
     "D2": small_variables,
@@ -215,6 +265,7 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "T": tower_sums,
     "P": eager_calls,
     "C": contributors,
+    "F": fixed_order,
     "E": sync_scenarios.threads,
     "R": sync_scenarios.clusters,
     "G": sync_scenarios.micro_batches,

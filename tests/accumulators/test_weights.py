@@ -105,15 +105,6 @@ def test_integers_have_no_weights():
         accumulator.try_apply_grad([1, 2], weight=2)
 
 
-def test_a_gradient_has_a_weight_or_a_contributor():
-    for apply in (
-        lambda: _dense().try_apply_grad([1.0, 2.0], contributor=0, weight=2),
-        lambda: _sparse("SUM").try_apply_grad([1], [[1.0]], contributor=0, weight=2),
-    ):
-        with pytest.raises(ValueError, match="either a weight or a contributor"):
-            apply()
-
-
 def test_weights_are_fed_in_graphs():
     with tf.Graph().as_default(), v1.Session() as session:
         accumulator = _dense()

@@ -137,7 +137,11 @@ class CondaccDense:
 
     def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
         return self.ops.condacc_dense_apply_contribution(
-            handle=handle, local_step=local_step, gradient=gradient, contributor=contributor
+            handle=handle,
+            local_step=local_step,
+            gradient=gradient,
+            contributor=contributor,
+            weight=[],
         )
 
     def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:
@@ -308,6 +312,7 @@ class CondaccSparse(Sparse, CondaccDense):
             values=values,
             grad_shape=tf.zeros([0], tf.int64),
             contributor=contributor,
+            weight=[],
         )
 
     def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:

@@ -215,13 +215,17 @@ def test_a_function_sums_in_each_call_anew():
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_with_op_determinism_gradients_are_added_in_the_order_of_the_towers(one_by_one: bool):
+@pytest.mark.parametrize("deterministic", [None, True])
+def test_gradients_are_added_in_the_order_of_the_towers_on_demand(
+    one_by_one: bool, deterministic: bool | None
+):
     # Each order of these parts has a different float32 sum. The second tower's gradient comes last.
     parts = [2.0**24, 1.0, 1.0, -(2.0**24)]
     expected = np.float32(0)
     for part in parts:
         expected += np.float32(part)
-    tf.config.experimental.enable_op_determinism()
+    if deterministic is None:
+        tf.config.experimental.enable_op_determinism()
     try:
         with sums_one_by_one(one_by_one), tf.Graph().as_default() as graph:
             variable = v1.get_variable("v", initializer=[0.0], use_resource=True)
@@ -229,7 +233,7 @@ def test_with_op_determinism_gradients_are_added_in_the_order_of_the_towers(one_
             last.set_shape([1])
             gradients = [tf.constant([part]) for part in parts]
             gradients[1] = last
-            total = sum_gradients(gradients, variable)
+            total = sum_gradients(gradients, variable, deterministic)
             adds = [op for op in graph.get_operations() if op.type == "Condacc>TowerDenseAdd"]
             if one_by_one:
                 assert [op.control_inputs for op in adds] == [[], *[[add] for add in adds[:-1]]]
@@ -237,3 +241,18 @@ def test_with_op_determinism_gradients_are_added_in_the_order_of_the_towers(one_
                 assert {float(session.run(total)[0]) for _ in range(50)} == {float(expected)}
     finally:
         config.disable_op_determinism()
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_an_optimizer_is_told_to_add_in_the_order_of_the_towers(deterministic: bool):
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_sum(v1.get_variable("w", initializer=[0.0]) * 2.0)
+        optimizer = tf_condacc.TowerOptimizer(Recording())
+        optimizer.configure(deterministic=deterministic)
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=optimizer.minimize(loss))
+
+    with sums_one_by_one(), tf.Graph().as_default() as graph:
+        replicate(model_fn, 3, features=None)
+        adds = [op for op in graph.get_operations() if op.type == "Condacc>TowerDenseAdd"]
+        after = [[add for add in op.control_inputs if add in adds] for op in adds]
+        assert after == ([[], [adds[0]], [adds[1]]] if deterministic else [[], [], []])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -17,11 +18,18 @@ from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
 from tf_condacc._accumulators.tracing import AccumulatorSpec, number_of
+from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._tensorflow import CompositeTensor, RestoreWatch, Trackable, not_converted
+from tf_condacc._tensorflow import (
+    CompositeTensor,
+    RestoreWatch,
+    Trackable,
+    is_determinism_enabled,
+    not_converted,
+)
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -31,7 +39,7 @@ _SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
 # The attributes that this package gives its accumulators. A program may give them others.
 _OWN_ATTRIBUTES = frozenset(
     "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _trace_number "
-    "_no_shape".split()
+    "_no_shape _num_contributors".split()
 )
 
 
@@ -84,9 +92,13 @@ class ConditionalAccumulatorBase(Trackable):
     _ATTRIBUTES: Mapping[str, Any] = {}  # Attributes of the op that makes the accumulator.
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
+    # Whether gradients are applied one after another, so that their order is the same in each run.
+    _HAS_FIXED_ORDER = False
 
     # The arguments of `_make` that have made the accumulator.
     _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
+    # Number of contributors in whose order gradients are added; 0 if they are added as they arrive.
+    _num_contributors = 0
     # The number of an accumulator that has traces of its own; see `_type_spec`.
     _trace_number: int | None = None
 
@@ -109,6 +121,7 @@ class ConditionalAccumulatorBase(Trackable):
         dtype: tf.DType,
         shape: tf.TensorShape,
         reduction_type: str | None,
+        num_contributors: int,
         like: ConditionalAccumulatorBase | None,
     ) -> ConditionalAccumulatorBase:
         """Returns an object for an accumulator that exists already.
@@ -119,8 +132,31 @@ class ConditionalAccumulatorBase(Trackable):
         ConditionalAccumulatorBase.__init__(made, dtype, shape, handle)
         if reduction_type is not None:
             made._made_with = (dtype, shape, None, None, reduction_type)
+        made._num_contributors = num_contributors
         if like is not None:
             made.__dict__.update(like._attributes_of_program(), _trace_number=like._trace_number)
+        return made
+
+    @classmethod
+    def _made_deterministic(cls, num_contributors: int, *arguments: Any) -> Any:
+        """Makes an accumulator that adds gradients in the order of their contributors.
+
+        Args:
+            num_contributors: Number of contributors.
+            *arguments: The arguments of the constructor.
+
+        Raises:
+            TypeError: `num_contributors` is not an integer.
+            ValueError: `num_contributors` is lower than 1.
+        """
+        expected = f"{cls.__name__}.deterministic() expects num_contributors >= 1"
+        if not isinstance(num_contributors, numbers.Integral) or isinstance(num_contributors, bool):
+            raise TypeError(f"{expected}, an integer, got {num_contributors!r}.")
+        if num_contributors < 1:
+            raise ValueError(f"{expected}, got {num_contributors}.")
+        made = cls.__new__(cls)
+        made._num_contributors = int(num_contributors)
+        cls.__init__(made, *arguments)
         return made
 
     def _attributes_of_program(self) -> dict[str, Any]:
@@ -140,7 +176,12 @@ class ConditionalAccumulatorBase(Trackable):
         if self._trace_number is None and self._attributes_of_program():
             self._trace_number = number_of(self)
         return AccumulatorSpec(
-            type(self), self._tensor_dtype, self._shape, reduction_type, self._trace_number
+            type(self),
+            self._tensor_dtype,
+            self._shape,
+            reduction_type,
+            self._num_contributors,
+            self._trace_number,
         )
 
     def __tf_tracing_type__(self, context: Any) -> AccumulatorSpec:
@@ -258,13 +299,6 @@ class ConditionalAccumulatorBase(Trackable):
             name=name or f"{self._STATE_PREFIX}Reset",
         )
 
-    def _check_weight_alone(self, contributor: TensorLike | None) -> None:
-        if contributor is not None:
-            where = f" (accumulator '{self._name}')" if self._name else ""
-            raise ValueError(
-                f"A gradient has either a weight or a contributor, but got both{where}."
-            )
-
     def _step(self, step: TensorLike, argument: str) -> tf.Tensor:
         """Converts a step to int64, on the host.
 
@@ -320,10 +354,16 @@ class ConditionalAccumulatorBase(Trackable):
                 integer type.
         """
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
-        make_op = functools.partial(self._op("accumulator"), **self._ATTRIBUTES)
+        attributes = dict(self._ATTRIBUTES)
+        if self._num_contributors:
+            attributes.update(deterministic=True, num_contributors=self._num_contributors)
+        make_op = functools.partial(self._op("accumulator"), **attributes)
         name = name or self._DEFAULT_NAME
         _check_reduction(reduction_type, self._REDUCTIONS, name)
         _check_dtype(dtype, reduction_type, name)
+        has_order = self._num_contributors or self._HAS_FIXED_ORDER
+        if not has_order and is_determinism_enabled() and not tf.as_dtype(dtype).is_integer:
+            _warn_of_arrival(name)
 
         # This function must not refer to `self`: `self` refers to it, which would make a cycle.
         def make(anonymous: bool) -> tf.Tensor:
@@ -412,6 +452,27 @@ class ConditionalAccumulatorBase(Trackable):
     def _op_type(self, verb: str) -> str:
         """Returns the type of such an operation: for "try_take", "Condacc>DenseTryTake"."""
         return "Condacc>" + f"{self._KIND}_{verb}".title().replace("_", "")
+
+    def _weighted(
+        self, gradient: TensorLike, weight: TensorLike | None
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Converts a gradient, or the values of a sparse one, and multiplies it by its weight.
+
+        Args:
+            gradient: The gradient.
+            weight: Its weight: `[] real number`; None if it has none.
+
+        Returns:
+            The product, and a list of the weight, `[] float64`, which is empty if there is none.
+
+        Raises:
+            TypeError: `weight` is not a real number, or the gradient is one of integers.
+        """
+        converted = self._converted(gradient)
+        if weight is None:
+            return converted, []
+        factor = weight_input(weight, self._tensor_dtype, self._name)
+        return multiplied(converted, factor), [factor]
 
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
         """Reads a counter of the accumulator.
@@ -573,6 +634,24 @@ def _make_accumulator(
         )
     handle._condacc_name = name  # Error messages of functions that use the handle contain it.
     return handle
+
+
+_warned_of_arrival = False
+
+
+def _warn_of_arrival(name: str) -> None:
+    """Logs once per process that an accumulator's sums depend on the order of arrival."""
+    global _warned_of_arrival
+    if _warned_of_arrival:
+        return
+    _warned_of_arrival = True
+    _LOG.warning(
+        "Although tf.config.experimental.enable_op_determinism() was called, accumulator '%s' adds "
+        "gradients as they arrive, so its results may differ in their last bits between runs. To "
+        "add them in a fixed order, make it with `deterministic(num_contributors, ...)` of its "
+        "class, and give each gradient a contributor. Further accumulators are not reported.",
+        name,
+    )
 
 
 @contextlib.contextmanager

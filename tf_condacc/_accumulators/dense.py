@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
-from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -31,8 +30,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
       in float32 and rounded once, in the take.
     - In eager mode each object has its own state, unless a `shared_name` is given.
     - It is an error to use a `shared_name` again with another kind, dtype, shape or reduction.
-    - `try_apply_grad`, `apply_contribution`, `try_take_grad`, `reset`, `num_dropped` and
-      `global_step` are new.
+    - `deterministic`, `try_apply_grad`, `apply_contribution`, `try_take_grad`, `reset`,
+      `num_dropped` and `global_step` are new.
 
     Example:
         >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[2])
@@ -74,6 +73,52 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> None:
         handle = self._make(dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
+
+    @classmethod
+    def deterministic(
+        cls,
+        num_contributors: int,
+        dtype: DTypeLike,
+        shape: ShapeLike = None,
+        shared_name: str | None = None,
+        name: str = "conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> ConditionalAccumulator:
+        """Makes an accumulator that adds gradients in the order of their contributors.
+
+        The bits of a result then do not depend on the order in which the gradients arrive. Each
+        gradient needs a contributor from 0 to `num_contributors` - 1: apply it with
+        `apply_contribution` or ``try_apply_grad(contributor=...)``. A gradient that arrives before
+        those of lower contributors is kept until they have come or until the take. If something
+        else still uses its memory, it is copied for that. If the gradients of some contributors are
+        missing when they are taken, the others are added in order.
+
+        TensorFlow's own accumulator has no such method.
+
+        Example:
+            >>> accumulator = tf_condacc.ConditionalAccumulator.deterministic(
+            ...     3, tf.float32, [], reduction_type="SUM"
+            ... )
+            >>> for contributor, gradient in ((1, 1e8), (2, -1e8), (0, 1.0)):
+            ...     _ = accumulator.apply_contribution(gradient, contributor)
+            >>> print(accumulator.take_grad(num_required=3).numpy())  # (1 + 1e8) - 1e8
+            0.0
+
+        Args:
+            num_contributors: Number of contributors. A take must not require more gradients.
+            dtype: As in the constructor, like the arguments that follow.
+            shape: Shape of the gradients.
+            shared_name: Name under which the accumulator is shared.
+            name: Name of the accumulator's operation.
+            reduction_type: How gradients are reduced.
+
+        Raises:
+            TypeError: `num_contributors` is not an integer.
+            ValueError: `num_contributors` is lower than 1.
+        """
+        return cls._made_deterministic(
+            num_contributors, dtype, shape, shared_name, name, reduction_type
+        )
 
     @not_converted
     def apply_grad(
@@ -139,21 +184,19 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
         Raises:
             TypeError: `weight` is not a real number, or is given for integers.
-            ValueError: Both `contributor` and `weight` are given, or the static shape of `weight`
-                is not that of a scalar.
-            tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite.
+            ValueError: The static shape of `weight` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite;
+                or the accumulator is `deterministic` and `contributor` is missing or too high.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
-        if weight is not None:
-            self._check_weight_alone(contributor)
-            weight = weight_input(weight, self._tensor_dtype, self._name)
-            gradient = multiplied(self._converted(grad), weight)
-            return self._apply(ops.condacc_dense_apply_weighted, gradient, local_step, name, weight)
-        if contributor is None:
-            return self._apply(ops.condacc_dense_apply, self._converted(grad), local_step, name)
-        return was_added(
-            self.apply_contribution(grad, contributor, local_step, f"{name}Outcome"), name
-        )
+        if contributor is not None:
+            outcome = self.apply_contribution(
+                grad, contributor, local_step, f"{name}Outcome", weight
+            )
+            return was_added(outcome, name)
+        gradient, weights = self._weighted(grad, weight)
+        apply = ops.condacc_dense_apply_weighted if weights else ops.condacc_dense_apply
+        return self._apply(apply, gradient, local_step, name, *weights)
 
     @not_converted
     def apply_contribution(
@@ -162,6 +205,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         contributor: TensorLike,
         local_step: TensorLike = 0,
         name: str | None = None,
+        weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient of a contributor, and returns the outcome.
 
@@ -179,27 +223,27 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
                 `[] integer`, not negative.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
+            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
 
         Returns:
             The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
 
         Raises:
-            TypeError: `contributor` is not of an integer type.
+            TypeError: `contributor` is not of an integer type, or `weight` is not a real number or
+                is given for integers.
             ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
-                the static shape of `contributor` or `local_step` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `contributor` is negative; or the same errors, where the
-                shape is known only when the operation runs.
+                the static shape of `contributor`, `weight` or `local_step` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `contributor` is negative or, if the accumulator is
+                `deterministic`, too high; `weight` is negative or not finite; or the same errors,
+                where the shape is known only when the operation runs.
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
-        return self._apply(
-            ops.condacc_dense_apply_contribution,
-            self._converted(grad),
-            local_step,
-            name,
-            contributor_id(contributor, self._name),
-        )
+        gradient, weights = self._weighted(grad, weight)
+        contributor = contributor_id(contributor, self._name)
+        apply = ops.condacc_dense_apply_contribution
+        return self._apply(apply, gradient, local_step, name, contributor, weights)
 
     @not_converted
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
@@ -270,7 +314,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         grad: tf.Tensor,
         local_step: TensorLike,
         name: str,
-        *last_input: tf.Tensor,
+        *last_inputs: tf.Tensor | list[tf.Tensor],
     ) -> tf.Tensor:
         """Applies a gradient with an operation, and returns its output.
 
@@ -279,9 +323,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             grad: The gradient: `[d0, …] dtype`.
             local_step: The step at which the gradient was computed: `[] int64`.
             name: Name of the operation.
-            *last_input: The operation's input after the gradient, if it has one.
+            *last_inputs: The operation's inputs after the gradient.
         """
-        inputs = (self._accumulator_ref, self._step(local_step, "local_step"), grad, *last_input)
+        inputs = (self._accumulator_ref, self._step(local_step, "local_step"), grad, *last_inputs)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and is faster.
             try:

@@ -13,7 +13,6 @@ import tensorflow as tf
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import contributor_id, was_added
 from tf_condacc._accumulators.sparse_gradient import SparseGradient, as_slices, no_shape
-from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
@@ -35,9 +34,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     - Row numbers must not be negative. They must be lower than the first dimension of the
       constructor's shape or, if that is unknown, of `grad_shape`.
     - It works in eager mode, in ``tf.function`` and in control flow of either version.
-    - ``reduction_type="GLOBAL_MEAN"``, `try_apply_grad`, `try_apply_indexed_slices_grad`,
-      `apply_contribution`, `apply_indexed_slices_contribution`, `try_take_grad`,
-      `try_take_indexed_slices_grad`, `reset`, `num_dropped` and `global_step` are new.
+    - ``reduction_type="GLOBAL_MEAN"``, `deterministic`, `try_apply_grad`,
+      `try_apply_indexed_slices_grad`, `apply_contribution`, `apply_indexed_slices_contribution`,
+      `try_take_grad`, `try_take_indexed_slices_grad`, `reset`, `num_dropped` and `global_step` are
+      new.
     - Data types, shared names and lifetime are those of `ConditionalAccumulator`.
 
     With "MEAN", the sum of a row is divided by the number of gradients that contain the row; with
@@ -91,6 +91,49 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> None:
         handle = self._make(dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, handle)
+
+    @classmethod
+    def deterministic(
+        cls,
+        num_contributors: int,
+        dtype: DTypeLike,
+        shape: ShapeLike = None,
+        shared_name: str | None = None,
+        name: str = "sparse_conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> SparseConditionalAccumulator:
+        """Makes an accumulator that adds gradients in the order of their contributors.
+
+        The bits of a result then do not depend on the order in which the gradients arrive. The
+        rules are those of `ConditionalAccumulator.deterministic`. Within a gradient, repeated rows
+        are added in the order in which they come.
+
+        TensorFlow's own accumulator has no such method.
+
+        Example:
+            >>> accumulator = tf_condacc.SparseConditionalAccumulator.deterministic(
+            ...     3, tf.float32, [4, 1], reduction_type="SUM"
+            ... )
+            >>> for contributor, gradient in ((1, 1e8), (2, -1e8), (0, 1.0)):
+            ...     _ = accumulator.apply_contribution([3], [[gradient]], contributor)
+            >>> print(accumulator.take_grad(num_required=3).values.numpy())  # (1 + 1e8) - 1e8
+            [[0.]]
+
+        Args:
+            num_contributors: Number of contributors. A take must not require more gradients.
+            dtype: As in the constructor, like the arguments that follow.
+            shape: Shape of the gradients.
+            shared_name: Name under which the accumulator is shared.
+            name: Name of the accumulator's operation.
+            reduction_type: How gradients are reduced.
+
+        Raises:
+            TypeError: `num_contributors` is not an integer.
+            ValueError: `num_contributors` is lower than 1.
+        """
+        return cls._made_deterministic(
+            num_contributors, dtype, shape, shared_name, name, reduction_type
+        )
 
     @not_converted
     def apply_indexed_slices_grad(
@@ -194,25 +237,27 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
         Raises:
             TypeError: `weight` is not a real number, or is given for integers.
-            ValueError: Both `contributor` and `weight` are given, or the static shape of `weight`
-                is not that of a scalar.
+            ValueError: The static shape of `weight` is not that of a scalar.
             tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite,
-                or the accumulator is on a GPU and its reduction is "MEAN".
+                or the accumulator is on a GPU and its reduction is "MEAN"; or the accumulator is
+                `deterministic` and `contributor` is missing or too high.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
-        if weight is not None:
-            self._check_weight_alone(contributor)
-            weight = weight_input(weight, self._tensor_dtype, self._name)
-            values = multiplied(self._converted(grad_values), weight)
-            inputs = self._inputs_of_apply(grad_indices, values, grad_shape, local_step)
-            return ops.condacc_sparse_apply_weighted(*inputs, weight, name=name)
-        if contributor is None:
-            inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
-            return ops.condacc_sparse_apply(*inputs, name=name)
-        outcome = self.apply_contribution(
-            grad_indices, grad_values, contributor, grad_shape, local_step, f"{name}Outcome"
-        )
-        return was_added(outcome, name)
+        if contributor is not None:
+            outcome = self.apply_contribution(
+                grad_indices,
+                grad_values,
+                contributor,
+                grad_shape,
+                local_step,
+                f"{name}Outcome",
+                weight,
+            )
+            return was_added(outcome, name)
+        values, weights = self._weighted(grad_values, weight)
+        inputs = self._inputs_of_apply(grad_indices, values, grad_shape, local_step)
+        apply = ops.condacc_sparse_apply_weighted if weights else ops.condacc_sparse_apply
+        return apply(*inputs, *weights, name=name)
 
     @not_converted
     def try_apply_indexed_slices_grad(
@@ -250,6 +295,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
+        weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient of a contributor, and returns the outcome.
 
@@ -264,19 +310,26 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
+            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
 
         Returns:
             The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
 
         Raises:
-            TypeError: `contributor` is not of an integer type.
-            ValueError: The static shape of `contributor` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `contributor` is not a scalar or is negative.
+            TypeError: `contributor` is not of an integer type, or `weight` is not a real number or
+                is given for integers.
+            ValueError: The static shape of `contributor` or `weight` is not that of a scalar.
+            tf.errors.InvalidArgumentError: `contributor` is not a scalar, is negative or, if the
+                accumulator is `deterministic`, too high; or `weight` is as `try_apply_grad` does
+                not accept it. On a GPU, a take of a `deterministic` accumulator can refuse a
+                gradient after later ones have been added; its contributor then gets this error,
+                too, until `reset`.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
-        inputs = self._inputs_of_apply(grad_indices, grad_values, grad_shape, local_step)
+        values, weights = self._weighted(grad_values, weight)
+        inputs = self._inputs_of_apply(grad_indices, values, grad_shape, local_step)
         contributor = contributor_id(contributor, self._name)
-        return ops.condacc_sparse_apply_contribution(*inputs, contributor, name=name)
+        return ops.condacc_sparse_apply_contribution(*inputs, contributor, weights, name=name)
 
     @not_converted
     def apply_indexed_slices_contribution(
@@ -285,6 +338,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         contributor: TensorLike,
         local_step: TensorLike = 0,
         name: str | None = None,
+        weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies ``tf.IndexedSlices`` of a contributor, and returns the outcome.
 
@@ -296,12 +350,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             contributor: Id of the contributor, as in `apply_contribution`: `[] integer`.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
+            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
 
         Returns:
             The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
         """
         return self.apply_contribution(
-            grad.indices, grad.values, contributor, grad.dense_shape, local_step, name
+            grad.indices, grad.values, contributor, grad.dense_shape, local_step, name, weight
         )
 
     @not_converted

@@ -27,6 +27,7 @@ class AccumulatorSpec(tf.TypeSpec):
         dtype: Data type of the gradients.
         shape: Shape of the gradients.
         reduction_type: How they are reduced; None if that is unknown.
+        num_contributors: Number of contributors in whose order they are added; 0 if there is none.
         number: The number of the accumulator, from `number_of`; None if it shares traces.
     """
 
@@ -36,6 +37,7 @@ class AccumulatorSpec(tf.TypeSpec):
         dtype: tf.DType,
         shape: tf.TensorShape,
         reduction_type: str | None,
+        num_contributors: int,
         number: int | None,
     ) -> None:
         super().__init__()
@@ -45,6 +47,7 @@ class AccumulatorSpec(tf.TypeSpec):
             kind = _kinds.index(kind)
         self._kind = kind
         self._dtype, self._shape, self._reduction_type = dtype, shape, reduction_type
+        self._num_contributors = num_contributors
         self._number = number
 
     @property
@@ -53,7 +56,8 @@ class AccumulatorSpec(tf.TypeSpec):
         return _kinds[self._kind]
 
     def _serialize(self) -> tuple[Any, ...]:
-        return self._kind, self._dtype, self._shape, self._reduction_type, self._number
+        arguments = self._reduction_type, self._num_contributors, self._number
+        return self._kind, self._dtype, self._shape, *arguments
 
     @property
     def _component_specs(self) -> tf.TensorSpec:
@@ -65,7 +69,7 @@ class AccumulatorSpec(tf.TypeSpec):
     def _from_components(self, components: tf.Tensor) -> Any:
         like = None if self._number is None else _objects[self._number]
         return self.value_type._around(
-            components, self._dtype, self._shape, self._reduction_type, like
+            components, self._dtype, self._shape, self._reduction_type, self._num_contributors, like
         )
 
     def cast(self, value: Any, casting_context: Any) -> Any:

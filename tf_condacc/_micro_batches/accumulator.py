@@ -65,6 +65,9 @@ class GradientAccumulator(Trackable):
     ``sum(w * g) / sum(w)``, in which a micro-batch without a weight counts as 1. Under a strategy
     the sums are those of all replicas.
 
+    Each replica adds its gradients in the order of the calls, so its result has the same bits in
+    each run. It is the strategy that adds up the replicas' results.
+
     Neither SavedModels nor checkpoints contain gradients. If ``tf.train.Checkpoint`` restores an
     object that has a GradientAccumulator, eagerly, then what was accumulated before is discarded,
     as by `reset`, and a warning is logged. ``copy.deepcopy`` makes one that is empty.

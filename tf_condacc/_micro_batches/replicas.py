@@ -34,6 +34,13 @@ class _FoldingAccumulator(ConditionalAccumulator):
     """
 
     _ATTRIBUTES = {"holds": False}
+    _HAS_FIXED_ORDER = True
+
+
+class _SparseAccumulator(SparseConditionalAccumulator):
+    """An accumulator of the sparse gradients of one replica."""
+
+    _HAS_FIXED_ORDER = True
 
 
 @dataclass
@@ -156,9 +163,7 @@ class WeightSum:
     def __init__(self, name: str, replica: int) -> None:
         # Sums the weights and counts them, because not every micro-batch has a weight.
         with tf.init_scope(), tf.device(_device_of(replica)):
-            self.accumulator = ConditionalAccumulator(
-                tf.float64, [2], name=name, reduction_type="SUM"
-            )
+            self.accumulator = _FoldingAccumulator(tf.float64, [2], name=name, reduction_type="SUM")
 
     def add(self, weight: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """Adds the weight of a micro-batch, and returns whether it was added: `[] bool`.
@@ -205,7 +210,7 @@ class AbsenceCounts:
     def __init__(self, name: str, replica: int, num_variables: int) -> None:
         self._num_variables = num_variables
         with tf.init_scope(), tf.device(_device_of(replica)):
-            self.accumulator = ConditionalAccumulator(
+            self.accumulator = _FoldingAccumulator(
                 tf.float64, [num_variables], name=name, reduction_type="SUM"
             )
 
@@ -616,7 +621,7 @@ def _make_sums(
             # Only a tensor can be the gradient of a scalar.
             may_be_sparse = gradient is None and shape.rank and shape.is_fully_defined()
             if may_be_sparse or isinstance(gradient, tf.IndexedSlices):
-                accumulator: Any = SparseConditionalAccumulator(
+                accumulator: Any = _SparseAccumulator(
                     dtype, shape, name=name, reduction_type=sparse_reduction
                 )
             else:

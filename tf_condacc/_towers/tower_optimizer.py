@@ -77,6 +77,17 @@ class TowerOptimizer(OptimizerWrapper):
         super().__init__(use_locking=False, name="TowerOptimizer")
         warn_of_deprecation("TowerOptimizer")
         self._optimizer_or_optimizer_fn = optimizer_or_optimizer_fn
+        self.configure()
+
+    def configure(self, deterministic: bool | None = None) -> None:
+        """Sets an option that the original does not have, before `apply_gradients`.
+
+        Args:
+            deterministic: Whether to add all gradients in the order of the towers, so that the bits
+                of the sums do not depend on the order in which they arrive. By default, it is what
+                ``tf.config.experimental.enable_op_determinism`` has set.
+        """
+        self._is_deterministic = deterministic
 
     @staticmethod
     def has_been_used() -> bool:
@@ -147,7 +158,7 @@ class TowerOptimizer(OptimizerWrapper):
                 return tf.no_op(name="train_op_placeholder")
         calls = optimizer_calls.matching(state.towers)
         with graph_state.scopes_of(state.towers[0]):
-            sums = _sum_by_variable(calls)
+            sums = _sum_by_variable(calls, self._is_deterministic)
             return optimizer.apply_gradients(sums, global_step=global_step, **kwargs)
 
     def get_name(self, *args: Any, **kwargs: Any) -> str:
@@ -169,10 +180,13 @@ class TowerOptimizer(OptimizerWrapper):
         return self._optimizer_or_optimizer_fn
 
 
-def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable]:
+def _sum_by_variable(
+    calls: Sequence[OptimizerCall], deterministic: bool | None
+) -> list[GradientAndVariable]:
     """Sums the gradients of each variable.
 
-    The variables of the last tower come first, in the order of its call.
+    The variables of the last tower come first, in the order of its call. `deterministic` is the
+    argument of `sum_gradients`.
     """
     gradients: dict[str, list[Gradient]] = {}
     variables: dict[str, v1.Variable] = {}
@@ -186,6 +200,9 @@ def _sum_by_variable(calls: Sequence[OptimizerCall]) -> list[GradientAndVariable
                 gradients[variable.name].append(gradient)
     with v1.name_scope("gradient_aggregating"):
         return [
-            (sum_gradients(gradients[name], variable) if gradients[name] else None, variable)
-            for name, variable in variables.items()
+            (
+                sum_gradients(found, variables[name], deterministic) if found else None,
+                variables[name],
+            )
+            for name, found in gradients.items()
         ]

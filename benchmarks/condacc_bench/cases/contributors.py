@@ -36,7 +36,7 @@ class Contributors:
 
         def run() -> None:
             for contributor in self._contributors:
-                self._apply(handle, step, gradient, contributor)
+                self._apply(handle, step, gradient, contributor, [])
 
         seconds = seconds_for(run)
         self._accumulator.take_grad(len(self._contributors))

@@ -138,6 +138,10 @@ MICRO_BATCHES = Goal(1.0)
 FINITE_CHECK = Goal(1 / 1.35)
 
 
+# What it may cost to add in the order of contributors: if gradients arrive in it, and if not.
+IN_ORDER = Goal(0.95)
+AT_RANDOM = Goal(0.8)
+
 # The cost of a contributor's gradient does not grow with the number of contributors.
 CONTRIBUTORS = Goal(0.8)
 

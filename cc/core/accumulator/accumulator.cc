@@ -16,11 +16,9 @@ namespace condacc {
 
 ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
                                std::optional<int64_t> contributor) {
-  if (contributor.has_value() && *contributor < 0) {
-    return Error(
-        StatusCode::kInvalidArgument,
-        "Argument contributor must not be negative, but was " + std::to_string(*contributor));
-  }
+  Status status = CheckContributor(contributor);
+  if (!status.ok()) return status;
+  gradient.contributor = contributor.value_or(0);
   if (!std::isfinite(gradient.weight) || gradient.weight < 0) {
     return Error(StatusCode::kInvalidArgument,
                  "Argument weight must be finite and not negative, but was " +
@@ -33,14 +31,33 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
     return result;
   }
   const RoundPtr round = round_;
+  const int64_t ordinal = NumberOfNext(contributor);
   const Appended appended = Append(contributor, std::move(gradient));
   stalls_.NoteAdded();
-  const int64_t ordinal = ++round->num_appended;
+  ++round->num_appended;
   ++round->num_accumulated;
   if (appended == Appended::kInSum) round->num_added = ordinal;
   Proceed(round, &call);
+  if (appended == Appended::kEarly) return result;
   FoldOrWait(round, ordinal, appended == Appended::kMustAddNow, &call);
   return result;
+}
+
+Status Accumulator::CheckContributor(std::optional<int64_t> contributor) const {
+  const SumOptions& sum = options_.sum;
+  if (!sum.in_order_of_contributors()) {
+    if (!contributor.has_value() || *contributor >= 0) return Status();
+    return Error(
+        StatusCode::kInvalidArgument,
+        "Argument contributor must not be negative, but was " + std::to_string(*contributor));
+  }
+  if (contributor.has_value() && *contributor >= 0 && *contributor < sum.num_contributors) {
+    return Status();
+  }
+  return Error(StatusCode::kInvalidArgument,
+               "Gradients are added in the order of contributors 0 to " +
+                   std::to_string(sum.num_contributors - 1) + ": expected one of these, got " +
+                   (contributor.has_value() ? std::to_string(*contributor) : "no contributor"));
 }
 
 ApplyOutcome Accumulator::CheckStepAndContributor(int64_t local_step,
@@ -73,7 +90,7 @@ ApplyResult Accumulator::Accept(int64_t local_step, std::optional<int64_t> contr
 Appended Accumulator::Append(std::optional<int64_t> contributor, Gradient&& gradient) {
   ReserveRound();
   Round::Contributions& contributions = round_->contributions;
-  if (contributor.has_value()) contributions.emplace(*contributor, round_->num_appended + 1);
+  if (contributor.has_value()) contributions.emplace(*contributor, NumberOfNext(contributor));
   try {
     return round_->sum->Append(std::move(gradient));
   } catch (const std::bad_alloc&) {
@@ -154,6 +171,13 @@ Status Accumulator::CheckTake(const Take& take) const {
   if (take.num_required < 1) {
     return Error(StatusCode::kInvalidArgument, "Argument num_required must be positive, but was " +
                                                    std::to_string(take.num_required));
+  }
+  const SumOptions& sum = options_.sum;
+  if (sum.in_order_of_contributors() && take.num_required > sum.num_contributors) {
+    return Error(StatusCode::kInvalidArgument,
+                 "Argument num_required must not be higher than the number of contributors, " +
+                     std::to_string(sum.num_contributors) + ", but was " +
+                     std::to_string(take.num_required));
   }
   if (take.is_cancelled) return Error(StatusCode::kCancelled, "TakeGrad operation was cancelled");
   return Status();
@@ -316,8 +340,12 @@ void Accumulator::RemoveRefused(Round* round) {
     const bool is_refused = std::binary_search(refused.begin(), refused.end(), next->second);
     next = is_refused ? contributions.erase(next) : std::next(next);
   }
-  round->num_added +=
-      refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
+  // Another gradient of the same contributor takes the place of a refused one, so such places are
+  // not added yet.
+  if (!options_.sum.in_order_of_contributors()) {
+    round->num_added +=
+        refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
+  }
   round->num_accumulated -= static_cast<int64_t>(refused.size());
   CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
   round->sum->RemoveRefused();

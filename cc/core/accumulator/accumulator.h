@@ -30,12 +30,13 @@ namespace condacc {
 // is served once all earlier takes have ended and enough gradients have been accepted. It receives
 // all accepted gradients and advances the global step by one.
 //
-// A RoundSum adds the gradients in order of arrival. The calling threads, or threads that they
-// start for long folds, do this work without the lock, using the memory and threads of a Workspace.
-// One thread at a time folds the pending gradients of a round into its sum while other threads
-// append more. A round leaves the accumulator as soon as it is taken. If a thread is folding the
-// round at that moment, that thread finishes it and completes the take; otherwise the thread that
-// serves the take does.
+// A RoundSum adds the gradients in order of arrival, or in the order of their contributors (see
+// SumOptions), so that the sum has the same bits however they arrive. The calling threads, or
+// threads that they start for long folds, do this work without the lock, using the memory and
+// threads of a Workspace. One thread at a time folds the pending gradients of a round into its sum
+// while other threads append more. A round leaves the accumulator as soon as it is taken. If a
+// thread is folding the round at that moment, that thread finishes it and completes the take;
+// otherwise the thread that serves the take does.
 //
 // Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged, except
 // that a take that fails because of bad gradients removes them. Methods may throw std::bad_alloc,
@@ -77,8 +78,9 @@ class Accumulator {
 
   // Adds the gradient unless it is stale. A gradient that names a contributor is added only if its
   // local step is the global step and the contributor has no gradient in the round yet. Gradients
-  // with and without a contributor may be mixed. Returns InvalidArgument if the contributor is
-  // negative, if the weight is negative or not finite, or if a gradient that would otherwise be
+  // with and without a contributor may be mixed, unless they are added in the order of
+  // contributors. Returns InvalidArgument if the contributor is negative or, in that case, missing
+  // or too high; if the weight is negative or not finite; or if a gradient that would otherwise be
   // added does not fit. Returns ResourceExhausted if memory for it cannot be allocated. After an
   // error, the contributor may apply another gradient.
   ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
@@ -86,7 +88,8 @@ class Accumulator {
 
   // Completes `take`, before this returns or later. Holds `keep_alive` until then, which must keep
   // the workspace and the accumulator alive. The completion must not throw. Its status is OK or
-  // - InvalidArgument if num_required < 1;
+  // - InvalidArgument if num_required < 1, or if it is higher than the number of contributors in
+  //   whose order gradients are added;
   // - OutOfRange if the global step cannot advance;
   // - FailedPrecondition if the take names a step other than the global step when its turn comes;
   // - Cancelled after Cancel();
@@ -164,11 +167,12 @@ class Accumulator {
     // Number of appended gradients without those refused during the preparation of a take.
     int64_t num_accumulated = 0;
     // Number of appended gradients that have been added to the sum or refused. They are the first
-    // ones to arrive, unless later ones were refused.
+    // ones to arrive, unless later ones were refused; or those of the first contributors, if
+    // gradients are added in that order.
     int64_t num_added = 0;
     TakePtr take;  // The take that owns the round, until it is finished.
     // The contributors of the round's gradients, and the number of the gradient of each, counted
-    // from 1 in order of arrival. There may be thousands.
+    // from 1 in the order in which they are added. There may be thousands.
     using Contributions = std::unordered_map<int64_t, int64_t>;
     Contributions contributions;
   };
@@ -196,6 +200,13 @@ class Accumulator {
   // The next step for a round; see NextAction().
   enum class Action { kNone, kServe, kFinish, kFree };
 
+  // Returns an error if the contributor is not one that an apply may have.
+  Status CheckContributor(std::optional<int64_t> contributor) const;
+  // Returns the number, counted from 1 in the order in which gradients are added, of the gradient
+  // that is appended next to the open round.
+  int64_t NumberOfNext(std::optional<int64_t> contributor) const CONDACC_REQUIRES(mu_) {
+    return options_.sum.in_order_of_contributors() ? *contributor + 1 : round_->num_appended + 1;
+  }
   // Returns kAdded if the local step and the contributor allow the gradient to be added now, and
   // otherwise the outcome of the apply. Counts the gradient as dropped if it is stale.
   ApplyOutcome CheckStepAndContributor(int64_t local_step, std::optional<int64_t> contributor)

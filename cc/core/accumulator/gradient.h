@@ -30,6 +30,8 @@ struct Gradient {
   bool owned = false;  // If true, nothing else refers to the values, so they may be overwritten.
   // The values are already multiplied by the weight. A mean is divided by the sum of the weights.
   double weight = 1;
+  // Number of the contributor, if the accumulator adds in the order of contributors.
+  int64_t contributor = 0;
 
   Buffer indices;  // [n] int64 or int32
   Shape indices_shape;

@@ -24,7 +24,7 @@ class HostWorkspace : public Workspace {
 
   void Add(const DenseAddArgs& args) override;
   Status Clear(void* to, size_t num_bytes) final;
-  Status Copy(const void* from, size_t num_bytes, void* to) final;
+  Status Copy(const void* from, size_t num_bytes, void* to) override;
   Status Widen(const int32_t* from, size_t size, int64_t* to) final;
 };
 

@@ -2,14 +2,18 @@
 #ifndef CONDACC_CORE_ACCUMULATOR_ROUND_SUM_H_
 #define CONDACC_CORE_ACCUMULATOR_ROUND_SUM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
+#include "cc/core/base/buffer.h"
+#include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 
@@ -26,6 +30,7 @@ enum class Missing {
 // The result of Append().
 enum class Appended {
   kInSum,       // The sum contains the gradient and all that came before it.
+  kEarly,       // The gradient waits for those of lower contributors; no fold may add it yet.
   kPending,     // A fold, or at the latest Finish(), will add the gradient.
   kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
 };
@@ -74,7 +79,7 @@ class RoundSum {
   // gradients.
   virtual Advice Advise(const NextTake& next_take) const = 0;
 
-  // Starts a fold, which adds the gradients that have been pending longest. Returns their number.
+  // Starts a fold, which adds the gradients that come next. Returns their number.
   virtual int64_t BeginFold() noexcept = 0;
   // Unlocked: adds the gradients of the fold.
   virtual void RunFold(Workspace& workspace) noexcept = 0;
@@ -96,7 +101,8 @@ class RoundSum {
   // Frees the memory that PrepareFinish() has allocated.
   virtual void AbandonFinish() {}
   // Returns the numbers of the gradients that the last PrepareFinish() refused, ascending.
-  // Gradients are numbered from 1 in order of Append().
+  // Gradients are numbered from 1 in order of Append() or, if they are added in the order of their
+  // contributors, in that order.
   const std::vector<int64_t>& refused() const { return refused_; }
   // Removes the gradients that the last PrepareFinish() refused.
   virtual void RemoveRefused() noexcept {}
@@ -107,6 +113,18 @@ class RoundSum {
   virtual void Clear() noexcept = 0;
 
  protected:
+  // Moves the gradient's values to memory that may be kept.
+  static Status CopyValues(ElementType type, Workspace& workspace, Gradient* gradient) {
+    const Shape& shape = gradient->shape;
+    Buffer copy;
+    Status status = workspace.Allocate(type, shape, &copy);
+    const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(type);
+    if (status.ok()) status = workspace.Copy(gradient->values.data(), num_bytes, copy.data());
+    gradient->values = std::move(copy);
+    gradient->owned = status.ok();
+    return status;
+  }
+
   std::vector<int64_t> refused_;
 };
 

@@ -4,6 +4,7 @@
 #define CONDACC_CORE_ACCUMULATOR_SUM_OPTIONS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "cc/core/base/element_type.h"
@@ -30,6 +31,9 @@ struct SumOptions {
   Shape shape = Shape::UnknownRank();
   Reduction reduction = Reduction::kMean;
   HoldBudget* budget = &HoldBudget::Unlimited();
+  // If not 0, the gradients are those of contributors 0 to num_contributors - 1, and are added in
+  // this order instead of that of their arrival.
+  int64_t num_contributors = 0;
 
   // Options for dense gradients.
   size_t small_bytes = 32 << 10;  // Gradients of up to this size are added as soon as they arrive.
@@ -61,6 +65,8 @@ struct SumOptions {
     options.fold_bytes = size_t{1} << 30;
     return options;
   }
+
+  bool in_order_of_contributors() const { return num_contributors > 0; }
 
   // Dense gradients are not held: each is added as soon as possible.
   void HoldNothing() { max_pending_bytes = 0; }

@@ -1,5 +1,8 @@
 #include "cc/core/dense/dense_sum.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <new>
 #include <string>
 #include <utility>
@@ -26,37 +29,55 @@ Status DenseSum::Check(const Gradient& gradient) const {
 }
 
 Missing DenseSum::MissingFrom(const Gradient& gradient) const {
-  if (empty())
+  const bool is_early = IsEarly(gradient);
+  // An apply does not wait until an early gradient can be added.
+  if (is_early && IsUrgent(gradient)) return Missing::kKept;
+  if (state_ == State::kEmpty && !is_early)
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
   // float32 sum. If the budget is exceeded only after this check, the next gradient brings it.
-  const bool will_fold = IsUrgent(gradient) || IsFull(num_pending() + 1);
+  const bool will_fold = IsUrgent(gradient) || IsFull(pending_.buffers.size() + 1);
   return !will_fold || HasRoomToAdd() || gradient.float32_memory ? Missing::kNothing
                                                                  : Missing::kFloat32Memory;
 }
 
 Status DenseSum::Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const {
-  return missing == Missing::kResultMemory
-             ? workspace.Allocate(options_.type, gradient->shape, &gradient->result_memory)
-             : workspace.Allocate(ElementType::kFloat32, gradient->shape,
-                                  &gradient->float32_memory);
+  switch (missing) {
+    case Missing::kKept:
+      return CopyValues(options_.type, workspace, gradient);
+    case Missing::kResultMemory:
+      return workspace.Allocate(options_.type, gradient->shape, &gradient->result_memory);
+    default:
+      return workspace.Allocate(ElementType::kFloat32, gradient->shape, &gradient->float32_memory);
+  }
 }
 
 Appended DenseSum::Append(Gradient&& gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
-  const Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
+  Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
-  if (num_pending() == pending_.buffers.capacity()) pending_.Reserve(2 * num_pending());
-  total_weight_ += gradient.weight;
+  std::vector<Buffer>& buffers = pending_.buffers;
+  if (buffers.size() == buffers.capacity()) pending_.Reserve(2 * buffers.size());
+  size_t place = buffers.size();
+  if (options_.in_order_of_contributors()) {
+    order_.Reserve();
+    if (IsEarly(gradient)) appended = Appended::kEarly;
+    place = num_pending() + order_.NumEarlyBefore(gradient.contributor);
+    order_.Add(gradient.contributor, gradient.weight);
+  } else {
+    total_weight_ += gradient.weight;
+  }
   if (!float32_sum_) float32_sum_ = std::move(gradient.float32_memory);
   if (empty()) {
     shape_ = std::move(gradient.shape);
     num_elements_ = static_cast<size_t>(shape_.num_elements());
+  }
+  if (state_ == State::kEmpty && appended != Appended::kEarly) {
     state_ = gradient.owned ? State::kInResult : State::kPending;
     result_ = std::move(gradient.owned ? gradient.values : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
-  pending_.buffers.push_back(std::move(gradient.values));
+  buffers.insert(buffers.begin() + static_cast<std::ptrdiff_t>(place), std::move(gradient.values));
   Hold(GradientBytes());
   return appended;
 }
@@ -91,11 +112,16 @@ bool DenseSum::WantsFold(const NextTake& next_take) const {
 
 int64_t DenseSum::BeginFold() noexcept {
   CONDACC_INVARIANT(num_pending() > 0 && CanFold() && folding_.buffers.empty());
-  if (HasRoomToAdd()) {
+  if (HasRoomToAdd() && order_.num_early() == 0) {
     std::swap(pending_, folding_);
   } else {
-    folding_.buffers.push_back(std::move(pending_.buffers.front()));
-    pending_.buffers.erase(pending_.buffers.begin());
+    // A fold cannot allocate: what `folding_` has no room for is left to the next one.
+    const size_t num_folded =
+        HasRoomToAdd() ? std::min(num_pending(), folding_.buffers.capacity()) : 1;
+    const auto begin = pending_.buffers.begin();
+    const auto end = begin + static_cast<std::ptrdiff_t>(num_folded);
+    std::move(begin, end, std::back_inserter(folding_.buffers));
+    pending_.buffers.erase(begin, end);
   }
   fold_ = Operands(&folding_);
   return static_cast<int64_t>(folding_.buffers.size());
@@ -117,10 +143,17 @@ bool DenseSum::EndFold() noexcept {
 
 Value DenseSum::Finish(Workspace& workspace) noexcept {
   CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
+  if (state_ == State::kEmpty) {  // All gradients came early: the first contributor's is missing.
+    result_ = std::move(pending_.buffers.front());
+    pending_.buffers.erase(pending_.buffers.begin());
+    state_ = State::kInResult;
+  }
   DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();
   last.out_is_float32 = false;
-  last.divisor = DivisorOf(options_.reduction, total_weight_);
+  last.divisor =
+      DivisorOf(options_.reduction,
+                options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_);
   if (last.out != last.first || last.num_inputs > 0 || last.divisor != 1) {
     workspace.Add(last);
     NoteFailure(workspace);
@@ -135,6 +168,7 @@ void DenseSum::Clear() noexcept {
   float32_sum_ = Buffer();
   state_ = State::kEmpty;
   total_weight_ = 0;
+  order_.Clear();
   failure_ = Status();
 }
 

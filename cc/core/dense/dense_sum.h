@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "cc/core/accumulator/contributor_order.h"
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
@@ -18,7 +19,8 @@
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, and adds several of them in one pass.
+// Keeps the gradients of one round in order of arrival, or in that of their contributors (see
+// SumOptions), and adds several of them in one pass.
 //
 // The first gradient provides the memory for the result: its own buffer if it is owned, otherwise a
 // buffer that is allocated for it. So a take needs no memory. Sums of float16 and bfloat16 are kept
@@ -43,7 +45,7 @@ class DenseSum final : public RoundSum {
 
  private:
   enum class State {
-    kEmpty,         // There are no gradients, and there is no memory for the result.
+    kEmpty,         // No gradient but early ones, and there is no memory for the result.
     kPending,       // All gradients are pending.
     kInResult,      // The sum of the added gradients is in `result_`.
     kInFloat32Sum,  // The sum of the added gradients is in `float32_sum_`, in float32.
@@ -57,8 +59,12 @@ class DenseSum final : public RoundSum {
     void Reserve(size_t capacity);
   };
 
-  bool empty() const { return state_ == State::kEmpty; }
-  size_t num_pending() const { return pending_.buffers.size(); }
+  bool empty() const { return state_ == State::kEmpty && pending_.buffers.empty(); }
+  // Returns the number of pending gradients that can be folded: all but the early ones.
+  size_t num_pending() const { return pending_.buffers.size() - order_.num_early(); }
+  bool IsEarly(const Gradient& gradient) const {
+    return options_.in_order_of_contributors() && order_.IsEarly(gradient.contributor);
+  }
   bool IsUrgent(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
@@ -89,13 +95,15 @@ class DenseSum final : public RoundSum {
 
   const SumOptions& options_;
   State state_ = State::kEmpty;
-  double total_weight_ = 0;  // The sum of the weights of the appended gradients.
+  // The sum of the weights of the appended gradients, unless `order_` has it.
+  double total_weight_ = 0;
+  ContributorOrder order_;  // Empty if gradients are added in order of arrival.
   Shape shape_;
   size_t num_elements_ = 0;
   Buffer result_;       // Memory of the result. Set in all states but kEmpty.
   Buffer float32_sum_;  // Memory for adding float16 and bfloat16 in float32, or empty.
   Status failure_;
-  Batch pending_;
+  Batch pending_;  // In the order in which they are added: the early ones last.
   size_t held_bytes_ = 0;
   Batch folding_;  // The gradients that the current fold adds.
   DenseAddArgs fold_;

@@ -1,6 +1,7 @@
 #include "cc/core/sparse/sparse_sum.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,12 @@ Status SparseSum<Rows>::Check(const Gradient& gradient) const {
     return Status(StatusCode::kInvalidArgument,
                   "On a GPU, sparse gradients with weights have no MEAN: use GLOBAL_MEAN or SUM");
   }
+  if (options_.in_order_of_contributors() && order_.IsPassed(gradient.contributor)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "The gradient of contributor " + std::to_string(gradient.contributor) +
+                      " was discarded, and those of later contributors have been added, so that "
+                      "another one cannot be added in order: reset the accumulator");
+  }
   return CheckSparseShapes(gradient, options_.shape, count_ == 0 ? nullptr : &format_.values);
 }
 
@@ -61,19 +68,8 @@ Status SparseSum<Rows>::Prepare([[maybe_unused]] Missing missing, Workspace& wor
   span.size = static_cast<size_t>(gradient->indices_shape.dim(0));
   // Indices are checked before the values, which may be large, are copied.
   if (Rows::kIsHost) status = CheckIndices(span.data, span.size, bound, &span);
-  if (status.ok() && !gradient->owned) status = CopyValues(workspace, gradient);
+  if (status.ok() && !gradient->owned) status = CopyValues(options_.type, workspace, gradient);
   gradient->is_kept = status.ok();
-  return status;
-}
-
-template <class Rows>
-Status SparseSum<Rows>::CopyValues(Workspace& workspace, Gradient* gradient) const {
-  const Shape& shape = gradient->shape;
-  Buffer copy;
-  Status status = workspace.Allocate(options_.type, shape, &copy);
-  const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(options_.type);
-  if (status.ok()) status = workspace.Copy(gradient->values.data(), num_bytes, copy.data());
-  gradient->values = std::move(copy);
   return status;
 }
 
@@ -82,12 +78,27 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
   const size_t bytes = BytesOf(gradient);
   if (count_ == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
+  if (options_.in_order_of_contributors()) order_.Reserve();
   pending_.push_back(std::move(gradient));
   pending_.back().number = ++num_appended_;
   ++count_;
+  Hold(bytes);
+  if (options_.in_order_of_contributors()) return PutInOrder();
   total_weight_ += pending_.back().weight;
   pending_bytes_ += bytes;
-  Hold(bytes);
+  return Appended::kPending;
+}
+
+template <class Rows>
+Appended SparseSum<Rows>::PutInOrder() noexcept {
+  const auto last = std::prev(pending_.end());
+  const int64_t number = last->number = last->contributor + 1;
+  auto next = last;
+  while (next != pending_.begin() && std::prev(next)->number > number) --next;
+  pending_.splice(next, pending_, last);
+  size_t num_ready = order_.Add(last->contributor, last->weight);
+  if (num_ready == 0) return Appended::kEarly;
+  for (auto ready = last; num_ready > 0; --num_ready) pending_bytes_ += BytesOf(*ready++);
   return Appended::kPending;
 }
 
@@ -101,7 +112,11 @@ Advice SparseSum<Rows>::Advise(const NextTake& next_take) const {
 template <class Rows>
 int64_t SparseSum<Rows>::BeginFold() noexcept {
   CONDACC_INVARIANT(num_pending() > 0 && folding_.empty());
-  folding_.swap(pending_);
+  if (order_.num_early() == 0) {
+    folding_.swap(pending_);
+  } else {
+    folding_.splice(folding_.end(), pending_, pending_.begin(), FirstEarly());
+  }
   folding_bytes_ = std::exchange(pending_bytes_, 0);
   return static_cast<int64_t>(folding_.size());
 }
@@ -133,7 +148,9 @@ bool SparseSum<Rows>::EndFold() noexcept {
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
-  Status status = rows_.PrepareFinish(&pending_, total_weight_, OfRows(workspace));
+  const double total_weight =
+      options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_;
+  Status status = rows_.PrepareFinish(&pending_, total_weight, OfRows(workspace));
   if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
   rows_.AbandonFinish();
   return RefuseBad();
@@ -162,13 +179,18 @@ Status SparseSum<Rows>::RefuseBad() {
 
 template <class Rows>
 void SparseSum<Rows>::RemoveRefused() noexcept {
+  if (options_.in_order_of_contributors()) {
+    for (const Gradient& gradient : bad_) order_.Remove(gradient.contributor, false);
+  }
   for (const Gradient& gradient : pending_) {
     if (!IsBad(gradient)) continue;
-    pending_bytes_ -= BytesOf(gradient);
     Hold(-BytesOf(gradient));
+    if (options_.in_order_of_contributors()) order_.Remove(gradient.contributor, true);
   }
   MoveBad(&pending_);
   CONDACC_INVARIANT(refused_.size() == bad_.size());
+  pending_bytes_ = 0;
+  for (auto i = pending_.begin(); i != FirstEarly(); ++i) pending_bytes_ += BytesOf(*i);
   count_ -= static_cast<int64_t>(bad_.size());
   for (const Gradient& gradient : bad_) total_weight_ -= gradient.weight;
   if (count_ == 0) total_weight_ = 0;  // Subtraction leaves a rounding error.
@@ -191,6 +213,7 @@ void SparseSum<Rows>::Clear() noexcept {
   refused_.clear();
   pending_.clear();
   pending_bytes_ = 0;
+  order_.Clear();
   rows_.Clear();
   num_merged_ = 0;
   merged_bytes_ = 0;

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <vector>
 
+#include "cc/core/accumulator/contributor_order.h"
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
@@ -19,12 +21,13 @@
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, and merges many of them at once. The
-// indices of a gradient may be in any order and repeat; those of the result ascend and are unique.
-// A fold merges the pending gradients into the rows merged before once they have at least
-// SumOptions::fold_bytes, 45 % of the bytes of these rows, and 75 % of those of the last result
-// (AdviseFold() has all rules). So the memory stays close to that of the result, and the cost of a
-// gradient does not grow with the number of gradients.
+// Keeps the gradients of one round in order of arrival, or in that of their contributors (see
+// SumOptions), and merges many of them at once. The indices of a gradient may be in any order and
+// repeat; those of the result ascend and are unique. A fold merges the pending gradients into the
+// rows merged before once they have at least SumOptions::fold_bytes, 45 % of the bytes of these
+// rows, and 75 % of those of the last result (AdviseFold() has all rules). So the memory stays
+// close to that of the result, and the cost of a gradient does not grow with the number of
+// gradients.
 //
 // `Rows` is HostRows or DeviceRows.
 template <class Rows>
@@ -57,15 +60,20 @@ class SparseSum final : public RoundSum {
   }
   void Clear() noexcept override;
 
-  size_t num_pending() const { return pending_.size(); }
+  // Returns the number of pending gradients that can be folded: all but the early ones.
+  size_t num_pending() const { return pending_.size() - order_.num_early(); }
 
  private:
   // All calls of one accumulator pass workspaces of the same type.
   static typename Rows::Workspace& OfRows(Workspace& workspace) {
     return static_cast<typename Rows::Workspace&>(workspace);
   }
-  // Moves the gradient's values to memory that may be kept.
-  Status CopyValues(Workspace& workspace, Gradient* gradient) const;
+  // Moves the gradient that was appended last to its place in the order of contributors.
+  Appended PutInOrder() noexcept;
+  // Returns where the early gradients begin in `pending_`.
+  std::list<Gradient>::iterator FirstEarly() {
+    return std::prev(pending_.end(), static_cast<std::ptrdiff_t>(order_.num_early()));
+  }
 
   size_t BytesOf(const Gradient& gradient) const;
   // Returns whether `rows_` could not add the gradient.
@@ -81,11 +89,12 @@ class SparseSum final : public RoundSum {
   }
 
   const SumOptions& options_;
-  int64_t num_appended_ = 0;  // Number of appended gradients.
-  int64_t count_ = 0;         // Number of these that were not removed.
-  double total_weight_ = 0;   // The sum of their weights.
-  std::list<Gradient> pending_;
-  size_t pending_bytes_ = 0;
+  int64_t num_appended_ = 0;     // Number of appended gradients.
+  int64_t count_ = 0;            // Number of these that were not removed.
+  double total_weight_ = 0;      // The sum of their weights, unless `order_` has it.
+  ContributorOrder order_;       // Empty if gradients are added in order of arrival.
+  std::list<Gradient> pending_;  // In the order in which they are added: the early ones last.
+  size_t pending_bytes_ = 0;     // Bytes of the first num_pending().
   size_t held_bytes_ = 0;
   std::list<Gradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;

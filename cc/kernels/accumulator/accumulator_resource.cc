@@ -114,9 +114,22 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
   options.shape = ShapeOf(spec.shape);
   options.reduction = ReductionOf(spec.reduction_type);
   options.budget = &device.budget();
+  options.num_contributors = spec.num_contributors;
   if (!spec.holds) options.HoldNothing();
   if (spec.kind->is_tower) options.UseForTowers(device.merges_wait);
   return options;
+}
+
+// Reads whether gradients are added in the order of their contributors.
+absl::Status ReadOrder(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
+  bool is_deterministic = false;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("deterministic", &is_deterministic));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("num_contributors", &spec->num_contributors));
+  if (is_deterministic == (spec->num_contributors > 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Expected num_contributors ", is_deterministic ? ">= 1" : "0",
+                   " with deterministic=", is_deterministic ? "true" : "false", ", got ",
+                   spec->num_contributors, " (accumulator '", spec->name, "')"));
 }
 
 }  // namespace
@@ -141,14 +154,17 @@ ThreadStarter AccumulatorResource::KeptAliveBy(const ThreadStarter& start_thread
 }
 
 std::string AccumulatorSpec::ToString() const {
-  return absl::StrCat(kind->name, " accumulator '", name, "' of dtype ",
-                      tensorflow::DataTypeString(dtype), ", shape ", shape.DebugString(),
-                      " and reduction_type ", reduction_type);
+  return absl::StrCat(
+      kind->name, " accumulator '", name, "' of dtype ", tensorflow::DataTypeString(dtype),
+      ", shape ", shape.DebugString(), " and reduction_type ", reduction_type,
+      num_contributors == 0
+          ? ""
+          : absl::StrCat(", deterministic with ", num_contributors, " contributors"));
 }
 
 absl::Status AccumulatorSpec::CheckSame(const AccumulatorSpec& other) const {
   if (kind == other.kind && dtype == other.dtype && shape.IsIdenticalTo(other.shape) &&
-      reduction_type == other.reduction_type) {
+      reduction_type == other.reduction_type && num_contributors == other.num_contributors) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -161,6 +177,7 @@ absl::Status ReadSpec(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("shape", &spec->shape));
   TF_RETURN_IF_ERROR(ctx->GetAttr("reduction_type", &spec->reduction_type));
   if (spec->kind == &kDense) TF_RETURN_IF_ERROR(ctx->GetAttr("holds", &spec->holds));
+  if (!spec->kind->is_tower) TF_RETURN_IF_ERROR(ReadOrder(ctx, spec));
   if (spec->reduction_type == "SUM" || !tensorflow::DataTypeIsInteger(spec->dtype)) {
     return absl::OkStatus();
   }

@@ -2,6 +2,7 @@
 #ifndef CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_H_
 #define CONDACC_KERNELS_ACCUMULATOR_ACCUMULATOR_RESOURCE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -40,6 +41,8 @@ struct AccumulatorSpec {
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::PartialTensorShape shape;
   std::string reduction_type;
+  // If not 0, gradients are added in the order of this many contributors.
+  int64_t num_contributors = 0;
   // If false, dense gradients are added as they arrive. Two uses of a shared name may differ in
   // this, because it only affects memory.
   bool holds = true;
@@ -50,7 +53,8 @@ struct AccumulatorSpec {
 };
 
 // Reads the attributes of an op that makes an accumulator. The kind and the name must be set.
-// Returns InvalidArgument if integers would have to be averaged.
+// Returns InvalidArgument if integers would have to be averaged, or if the number of contributors
+// of a deterministic accumulator is missing.
 absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* spec);
 
 // Accumulators of all kinds are stored under this one type, so that a shared name cannot refer to

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
@@ -21,10 +22,11 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// The last input of an apply, after those of the gradient.
+// What follows the gradient in the inputs of an apply: nothing, a contributor and perhaps a weight,
+// or a weight.
 enum class LastInput { kNone, kContributor, kWeight };
 
-// Applies a gradient. Inputs: handle, local_step, those of the gradient and perhaps one more.
+// Applies a gradient. Inputs: handle, local_step, those of the gradient and those of kLastInput.
 // Output: the outcome ([] int32) if there is a contributor, and otherwise whether the gradient was
 // added ([] bool).
 template <const AccumulatorKind& kKind, LastInput kLastInput = LastInput::kNone>
@@ -33,6 +35,13 @@ class ApplyOp : public Kernel {
   explicit ApplyOp(OpKernelConstruction* ctx)
       : Kernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+    int num_weights = 0;
+    if (kLastInput == LastInput::kContributor) {
+      OP_REQUIRES_OK(ctx, ctx->GetAttr("num_weights", &num_weights));
+    }
+    OP_REQUIRES(
+        ctx, num_weights <= 1,
+        absl::InvalidArgumentError(absl::StrCat("Expected at most one weight, got ", num_weights)));
   }
   // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
   // kernel that waits for the device must not delay the others.
@@ -45,12 +54,13 @@ class ApplyOp : public Kernel {
     TF_RETURN_IF_ERROR(LookupAccumulator(ctx, kKind, dtype_, &resource));
     ApplyArgs args;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
-    const int last = ctx->num_inputs() - 1;
+    int next = kGradient + (kKind.is_sparse ? 3 : 1);
     if (kLastInput == LastInput::kContributor) {
       TF_RETURN_IF_ERROR(
-          ReadScalar(ctx, last, "contributor", *resource, &args.contributor.emplace()));
-    } else if (kLastInput == LastInput::kWeight) {
-      TF_RETURN_IF_ERROR(ReadScalar(ctx, last, "weight", *resource, &args.weight));
+          ReadScalar(ctx, next++, "contributor", *resource, &args.contributor.emplace()));
+    }
+    if (next < ctx->num_inputs()) {
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, next, "weight", *resource, &args.weight));
     }
     // The output is allocated first: nothing may fail after the gradient has been added.
     Tensor* output = nullptr;
@@ -137,6 +147,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution")
                             .HostMemory("handle")
                             .HostMemory("local_step")
                             .HostMemory("contributor")
+                            .HostMemory("weight")
                             .HostMemory("outcome"),
                         DenseOps::ApplyContribution);
 REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyWeighted")
@@ -187,6 +198,7 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution")
                             .HostMemory("local_step")
                             .HostMemory("grad_shape")
                             .HostMemory("contributor")
+                            .HostMemory("weight")
                             .HostMemory("outcome"),
                         SparseOps::ApplyContribution);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyWeighted")

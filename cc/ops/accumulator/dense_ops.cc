@@ -14,6 +14,8 @@ REGISTER_OP("Condacc>DenseAccumulator")
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM'} = 'MEAN'")
     .Attr("holds: bool = true")
+    .Attr("deterministic: bool = false")
+    .Attr("num_contributors: int >= 0 = 0")
     .Attr("anonymous: bool = false")
     .Attr("container: string = ''")
     .Attr("shared_name: string = ''")
@@ -29,12 +31,16 @@ shape: Shape of the gradients, as far as it is known.
 reduction_type: Whether a take outputs the mean or the sum.
 holds: Whether several gradients are held, to be added in one pass. If false, each is added when it
   comes, except the last one before a take. The bits of the result do not depend on it.
+deterministic: If true, the gradients are added in the order of their contributors, so that the bits
+  of the result do not depend on the order in which they come. Every apply then needs a contributor.
+num_contributors: How many contributors a deterministic accumulator has: 0 to num_contributors - 1.
 anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
 container: Where an accumulator that is not anonymous is stored; the default container if empty.
 shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
 
-InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape or
-reduction_type.
+InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape,
+reduction_type or number of contributors, or if `num_contributors` is given without `deterministic`
+or the reverse.
 )");
 
 REGISTER_OP("Condacc>DenseApply")
@@ -64,25 +70,31 @@ REGISTER_OP("Condacc>DenseApplyContribution")
     .Input("local_step: int64")
     .Input("gradient: dtype")
     .Input("contributor: int64")
+    .Input("weight: num_weights * double")
     .Output("outcome: int32")
     .Attr(kDtype)
+    .Attr("num_weights: int >= 0 = 0")
     .SetIsStateful()
-    .SetShapeFn(ScalarLastShape)
+    .SetShapeFn(ContributionShape)
     .Doc(R"(
 Adds a gradient of a contributor to an accumulator, at most one between two takes, and only if
 the accumulator is at the gradient's local step.
 
 local_step: The step at which the gradient was computed: [] int64.
 gradient: The gradient, of the accumulator's shape.
-contributor: The number of the contributor, not negative: [] int64.
+contributor: The number of the contributor, not negative, and lower than the num_contributors of a
+  deterministic accumulator: [] int64.
+weight: Nothing, or the weight by which the gradient has been multiplied, as for
+  Condacc>DenseApplyWeighted: [] double.
 outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local
   step is lower than the accumulator's global step; it was dropped and counted as dropped. 3: the
   contributor already has a gradient among the accumulated ones; the first one counts, and this one
   was ignored. 4: its local step is higher than the accumulator's global step; it was refused, and
   may be applied again when that step has come.
 
-InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
-dtype is not the accumulator's, or a gradient that would be added has another shape;
+InvalidArgument if `local_step`, `contributor` or `weight` is not a scalar, there are several
+weights, the contributor is negative or too high, the weight is negative or not finite, the dtype is
+not the accumulator's, or a gradient that would be added has another shape;
 ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
 apply another gradient.
 )");

@@ -13,6 +13,8 @@ REGISTER_OP("Condacc>SparseAccumulator")
     .Attr(kDtype)
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM', 'GLOBAL_MEAN'} = 'MEAN'")
+    .Attr("deterministic: bool = false")
+    .Attr("num_contributors: int >= 0 = 0")
     .Attr("anonymous: bool = false")
     .Attr("container: string = ''")
     .Attr("shared_name: string = ''")
@@ -28,12 +30,16 @@ shape: The first dimensions of the dense tensor whose rows the gradients contain
   known. The shape [] means that none is known.
 reduction_type: What a take divides the sum of each row by: the number of gradients that contain the
   row (MEAN), nothing (SUM), or the number of all gradients (GLOBAL_MEAN).
+deterministic: If true, the gradients are added in the order of their contributors, so that the bits
+  of the result do not depend on the order in which they come. Every apply then needs a contributor.
+num_contributors: How many contributors a deterministic accumulator has: 0 to num_contributors - 1.
 anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
 container: Where an accumulator that is not anonymous is stored; the default container if empty.
 shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
 
-InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape or
-reduction_type.
+InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape,
+reduction_type or number of contributors, or if `num_contributors` is given without `deterministic`
+or the reverse.
 )");
 
 REGISTER_OP("Condacc>SparseApply")
@@ -72,11 +78,13 @@ REGISTER_OP("Condacc>SparseApplyContribution")
     .Input("values: dtype")
     .Input("grad_shape: int64")
     .Input("contributor: int64")
+    .Input("weight: num_weights * double")
     .Output("outcome: int32")
     .Attr(kDtype)
     .Attr("Tindices: {int32, int64} = DT_INT64")
+    .Attr("num_weights: int >= 0 = 0")
     .SetIsStateful()
-    .SetShapeFn(ScalarLastShape)
+    .SetShapeFn(ContributionShape)
     .Doc(R"(
 Adds a sparse gradient of a contributor to an accumulator, at most one between two takes, and only
 if the accumulator is at the gradient's local step.
@@ -86,16 +94,21 @@ indices: The index of each row: [n] Tindices, as for Condacc>SparseApply.
 values: The rows: [n, d1, ...] dtype.
 grad_shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is
   unknown.
-contributor: The number of the contributor, not negative: [] int64.
+contributor: The number of the contributor, not negative, and lower than the num_contributors of a
+  deterministic accumulator: [] int64.
+weight: Nothing, or the weight by which the gradient has been multiplied, as for
+  Condacc>SparseApplyWeighted: [] double.
 outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local
   step is lower than the accumulator's global step; it was dropped and counted as dropped. 3: the
   contributor already has a gradient among the accumulated ones; the first one counts, and this one
   was ignored. 4: its local step is higher than the accumulator's global step; it was refused, and
   may be applied again when that step has come.
 
-InvalidArgument if `local_step` or `contributor` is not a scalar, the contributor is negative, the
-dtype is not the accumulator's, or a gradient that would be added does not fit, as for
-Condacc>SparseApply; ResourceExhausted if memory is short. After an error nothing has changed, and
+InvalidArgument if `local_step`, `contributor` or `weight` is not a scalar, there are several
+weights, the contributor is negative or too high, the dtype is not the accumulator's, or the weight
+or a gradient that would be added does not fit, as for Condacc>SparseApplyWeighted. On a GPU, a take
+can refuse a gradient after later ones have been added; another gradient of its contributor is then
+refused as well until the accumulator is reset, if it is deterministic. ResourceExhausted if memory is short. After an error nothing has changed, and
 the contributor may apply another gradient.
 )");
 

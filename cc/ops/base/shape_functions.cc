@@ -52,6 +52,14 @@ absl::Status ScalarLastShape(InferenceContext* c) {
   return ApplyShape(c);
 }
 
+absl::Status ContributionShape(InferenceContext* c) {
+  int num_weights = 0;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_weights", &num_weights));
+  for (int i = 0; i <= num_weights; ++i)
+    TF_RETURN_IF_ERROR(ScalarInput(c, c->num_inputs() - 1 - i));
+  return ApplyShape(c);
+}
+
 absl::Status RowsShape(InferenceContext* c, int first) {
   TF_RETURN_IF_ERROR(ScalarArgument(c));
   c->set_output(first, c->Vector(InferenceContext::kUnknownDim));

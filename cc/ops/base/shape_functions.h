@@ -31,8 +31,12 @@ absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
 // the gradient, is a scalar.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
 
-// ApplyShape() for an apply whose last input, a contributor or a weight, is a scalar.
+// ApplyShape() for an apply whose last input, a weight, is a scalar.
 absl::Status ScalarLastShape(tensorflow::shape_inference::InferenceContext* c);
+
+// ApplyShape() for an apply of a contribution, whose last inputs are a contributor and perhaps a
+// weight: as many as the attribute num_weights says.
+absl::Status ContributionShape(tensorflow::shape_inference::InferenceContext* c);
 
 // The shape function of a sparse take, whose outputs from `first` on are indices [n], values of any
 // rank, and shape [rank]. The accumulator's shape does not give the rank of the values, but only

@@ -24,6 +24,7 @@ def run(fetches: Any, feed: Any = None) -> Any:
 PUBLIC_METHODS = ("__init__", "apply_grad", "take_grad", "num_accumulated", "set_global_step")
 FURTHER_METHODS = {
     "dense": {
+        "deterministic",
         "try_apply_grad",
         "apply_contribution",
         "try_take_grad",
@@ -32,6 +33,7 @@ FURTHER_METHODS = {
         "global_step",
     },
     "sparse": {
+        "deterministic",
         "try_apply_grad",
         "apply_contribution",
         "apply_indexed_slices_contribution",

@@ -220,7 +220,11 @@ CASES: dict[str, Callable[[], Case]] = {
         lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE), lambda: _named(1)
     ),
     "dense_apply_contribution": _on_dense(
-        lambda handle: ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER)
+        lambda handle: ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [])
+    ),
+    "dense_apply_contribution that is early": _on_dense(
+        lambda handle: ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [WEIGHT]),
+        lambda: _dense(deterministic=True, num_contributors=8, anonymous=True),
     ),
     "dense_apply_weighted": _on_dense(
         lambda handle: ops.condacc_dense_apply_weighted(
@@ -245,7 +249,7 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "sparse_apply_contribution": _on_dense(
         lambda handle: ops.condacc_sparse_apply_contribution(
-            handle, STEP, *SPARSE, NO_SHAPE, NUMBER
+            handle, STEP, *SPARSE, NO_SHAPE, NUMBER, []
         ),
         lambda: _sparse(1),
     ),

@@ -72,6 +72,7 @@ class AccumulatorRun {
 
   HoldBudget budget_;
   Gradients gradients_;
+  const int num_contributors_;  // If not 0, gradients are added in their order.
   const int num_threads_;
   int num_running_;
   const bool refuses_timers_;
@@ -90,6 +91,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
     : budget_(Chance(33)   ? 0
               : Chance(50) ? 200
                            : size_t{1} << 30),
+      num_contributors_(Chance(75) ? 0 : 3 + Draw(2)),
       num_threads_(1 + Draw(kIsDense ? 4 : 5)),
       num_running_(num_threads_),
       refuses_timers_(Chance(12)),
@@ -99,6 +101,8 @@ AccumulatorRun<Gradients>::AccumulatorRun()
       moves_step_(Chance(50)),
       reaches_last_step_(Chance(8)) {
   history_.moves_step = moves_step_;
+  history_.num_contributors = num_contributors_;
+  gradients_.weights().AddInOrderOf(num_contributors_);
   history_.refuses_late = Gradients::kRefusesLate;
   WorkspaceFaults faults;
   faults.refused_percent = Chance(kIsDense ? 66 : 33) ? 0 : kIsDense ? 10 : 3 + Draw(60);
@@ -126,6 +130,7 @@ Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
     };
   }
   options.sum.budget = &budget_;
+  options.sum.num_contributors = num_contributors_;
   gradients_.Set(&options.sum);
   if constexpr (kIsDense) {
     options.sum.small_bytes = Chance(50) ? 0 : 32 << 10;
@@ -180,7 +185,9 @@ Operation AccumulatorRun<Gradients>::DrawApply(int gradient) {
   apply.gradient = gradient;
   apply.is_borrowed = Chance(50);
   apply.step = Chance(66) ? 0 : Draw(4);
-  if (Chance(50)) {
+  if (num_contributors_ > 0) {
+    apply.contributor = gradient % num_contributors_;
+  } else if (Chance(50)) {
     apply.contributor = Draw(3);
   } else if (Chance(50)) {
     apply.step = kLastStep;
@@ -189,7 +196,12 @@ Operation AccumulatorRun<Gradients>::DrawApply(int gradient) {
     apply.fault = Chance(60)   ? gradients_.DrawFault()
                   : Chance(50) ? Fault::kWeight
                                : Fault::kContributor;
-    if (apply.fault == Fault::kContributor) apply.contributor = -1 - Draw(3);
+    if (apply.fault == Fault::kContributor) {
+      apply.contributor = -1 - Draw(3);
+      if (num_contributors_ > 0 && Chance(66)) {
+        apply.contributor = Chance(50) ? std::nullopt : std::optional<int64_t>(num_contributors_);
+      }
+    }
   }
   return apply;
 }

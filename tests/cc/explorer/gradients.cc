@@ -13,11 +13,6 @@ namespace {
 // The largest number of gradients for which every sum is exact in float16.
 constexpr int kMaxFloat16Gradients = 11;
 
-double SomeWeight(int number) {
-  constexpr double kWeights[] = {1, 0.5, 2, 3};
-  return kWeights[number % 4];
-}
-
 // Moves memory of the caller to a buffer that the accumulator may keep, or lends it.
 Buffer BufferOf(void* data, size_t num_bytes, bool is_borrowed) {
   if (is_borrowed) return BorrowedBuffer(data, num_bytes);
@@ -26,17 +21,29 @@ Buffer BufferOf(void* data, size_t num_bytes, bool is_borrowed) {
   return buffer;
 }
 
-double SumOfWeights(GradientSet set) {
+}  // namespace
+
+double GradientWeights::Of(int number) const {
+  constexpr double kExact[] = {1, 0.5, 2, 3};
+  constexpr double kInexact[] = {0.1, 0.2, 0.3, 0.7};
+  return num_contributors_ == 0 ? kExact[number % 4] : kInexact[number % 4];
+}
+
+double GradientWeights::Sum(GradientSet set) const {
   double sum = 0;
-  for (int i = 0; i < kMaxGradients; ++i) sum += (set & SetOf(i)) == 0 ? 0 : SomeWeight(i);
+  const int step = std::max(num_contributors_, 1);
+  for (int contributor = 0; contributor < step; ++contributor) {
+    for (int i = contributor; i < kMaxGradients; i += step) {
+      if ((set & SetOf(i)) != 0) sum += Of(i);
+    }
+  }
   return sum;
 }
 
-}  // namespace
-
 // A gradient of 2^16 elements or more is large for DenseSum.
 DenseGradients::DenseGradients()
-    : num_elements_(Draw(4) == 0 ? 1 << 16 : ExplorerDenseWorkspace::kMaxElements),
+    : num_elements_(Draw(4) == 0 ? ExplorerDenseWorkspace::kLargeSize
+                                 : ExplorerDenseWorkspace::kMaxElements),
       has_shape_(Chance(66)) {
   const int type = Draw(4);
   type_ = type == 0   ? ElementType::kFloat16
@@ -51,7 +58,7 @@ void DenseGradients::Set(SumOptions* options) const {
 }
 
 double DenseGradients::WeightOf(int number) const {
-  return type_ == ElementType::kFloat64 ? SomeWeight(number) : 1;
+  return type_ == ElementType::kFloat64 ? weights_.Of(number) : 1;
 }
 
 // Any shape fits an empty accumulator that was not told the shape.
@@ -107,7 +114,7 @@ GradientSet DenseGradients::SetIn(const Value& value, bool* is_wrong) const {
 GradientSet DenseGradients::SetInMean(const double* values, bool* is_wrong) const {
   for (int count = 1; count <= kMaxGradients; ++count) {
     const auto set = static_cast<GradientSet>(std::llround(values[1] / values[2] * count));
-    const double weight = SumOfWeights(set);
+    const double weight = weights_.Sum(set);
     if (CountOf(set) != count || values[0] != 1) continue;
     if (values[1] == static_cast<double>(set) / weight && values[2] == count / weight) return set;
   }
@@ -135,7 +142,7 @@ void SparseGradients::Set(SumOptions* options) const {
 }
 
 double SparseGradients::WeightOf(int number) const {
-  return reduction_ == Reduction::kSum ? 1 : SomeWeight(number);
+  return reduction_ == Reduction::kSum ? 1 : weights_.Of(number);
 }
 
 Fault SparseGradients::DrawFault() const { return Chance(25) ? Fault::kShape : Fault::kIndex; }
@@ -200,7 +207,7 @@ GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {
     const GradientSet expected =
         row % 2 == 0 ? set : SetOf(static_cast<int>(indices[i] % kRowStride));
     const double mean = static_cast<double>(expected) /
-                        SumOfWeights(reduction_ == Reduction::kMean ? expected : set);
+                        weights_.Sum(reduction_ == Reduction::kMean ? expected : set);
     is_right = (i == 0 || indices[i] > indices[i - 1]) && (expected & ~set) == 0;
     for (int64_t column = kWidth * i; column < kWidth * (i + 1); ++column) {
       is_right &= is_sum ? static_cast<const GradientSet*>(value.values.data())[column] == expected

@@ -14,6 +14,20 @@
 
 namespace condacc::explorer {
 
+// The weights of the gradients of a run, and the order in which they are added.
+class GradientWeights {
+ public:
+  // Gradient i is that of contributor i % `num_contributors`, and gradients are added in the order
+  // of the contributors. 0 means the order of arrival.
+  void AddInOrderOf(int num_contributors) { num_contributors_ = num_contributors; }
+  // The sums of these weights are exact, unless gradients are added in order: then they show it.
+  double Of(int number) const;
+  double Sum(GradientSet set) const;
+
+ private:
+  int num_contributors_ = 0;
+};
+
 // The data type, reduction and shape of the dense gradients of a run. All elements of gradient i
 // are 2^i. If gradients have weights, one element is the weight and another one is 1 instead, which
 // show by what the sum was divided.
@@ -25,6 +39,7 @@ class DenseGradients {
 
   DenseGradients();
   void Set(SumOptions* options) const;
+  GradientWeights& weights() { return weights_; }
   double WeightOf(int number) const;
   Fault DrawFault() const;
 
@@ -44,6 +59,7 @@ class DenseGradients {
  private:
   GradientSet SetInMean(const double* values, bool* is_wrong) const;
 
+  GradientWeights weights_;
   ElementType type_;
   int64_t num_elements_;
   bool has_shape_;  // The accumulator is told the shape.
@@ -60,6 +76,7 @@ class SparseGradients {
 
   SparseGradients();
   void Set(SumOptions* options) const;
+  GradientWeights& weights() { return weights_; }
   double WeightOf(int number) const;
   Fault DrawFault() const;
 
@@ -85,6 +102,7 @@ class SparseGradients {
 
   explicit SparseGradients(Reduction mean);
 
+  GradientWeights weights_;
   Reduction reduction_ = Reduction::kSum;
   int64_t num_rows_;
   bool has_shape_;  // The accumulator is told the shape.

@@ -74,6 +74,8 @@ struct History {
   int64_t global_step = 0;
   int64_t num_dropped = 0;
   bool moves_step = false;  // Operations may set the step.
+  // If not 0, gradients are added in the order of this many contributors.
+  int num_contributors = 0;
   // Bad indices are found only when a take is prepared, whose gradients are then removed.
   bool refuses_late = false;
   bool refuses_memory = false;

@@ -86,6 +86,15 @@ Status ExplorerDenseWorkspace::Allocate(ElementType type, const Shape& shape, Bu
   return explorer::Allocate(static_cast<size_t>(num_elements) * SizeOf(type), buffer);
 }
 
+Status ExplorerDenseWorkspace::Copy(const void* from, size_t num_bytes, void* to) {
+  use_.Check();
+  Point("copies");
+  constexpr auto kLarge = static_cast<size_t>(kLargeSize);
+  const bool is_large = num_bytes >= kLarge;  // The elements in memory are fewer.
+  std::memcpy(to, from, is_large ? num_bytes / kLarge * kMaxElements : num_bytes);
+  return Status();
+}
+
 // Other fibers run between the read and the write, so a concurrent sum in the same memory loses
 // something.
 void ExplorerDenseWorkspace::Add(const DenseAddArgs& args) {

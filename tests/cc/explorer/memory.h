@@ -56,8 +56,10 @@ class ExplorerWorkspace : public HostWorkspace {
 class ExplorerDenseWorkspace final : public ExplorerWorkspace {
  public:
   static constexpr int64_t kMaxElements = 3;
+  static constexpr int64_t kLargeSize = 1 << 16;  // Elements of large gradients.
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
+  Status Copy(const void* from, size_t num_bytes, void* to) override;
   void Add(const DenseAddArgs& args) override;
 };
 

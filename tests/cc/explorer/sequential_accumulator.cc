@@ -120,12 +120,14 @@ bool SequentialAccumulator::Request(const Operation& request) {
   if (request.threw) return true;
   const TakeRecord& wanted = take(request.take);
   End& its_end = end(request.take);
-  const bool must_wait = wanted.num_required >= 1 && !its_end.is_cancelled && !IsReady(wanted);
+  const int64_t most = history_->num_contributors == 0 ? kMaxGradients : history_->num_contributors;
+  const bool is_valid = wanted.num_required >= 1 && wanted.num_required <= most;
+  const bool must_wait = is_valid && !its_end.is_cancelled && !IsReady(wanted);
   if (request.kind == Kind::kRequestIfReady) {
     if (request.was_ready == must_wait) return false;
     if (must_wait) return true;
   }
-  if (wanted.num_required < 1) {
+  if (!is_valid) {
     FailTake(&its_end, StatusCode::kInvalidArgument);
   } else if (its_end.is_cancelled) {
     FailTake(&its_end, StatusCode::kCancelled);

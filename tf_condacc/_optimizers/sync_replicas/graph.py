@@ -11,7 +11,7 @@ from tensorflow.compat import v1
 
 from tf_condacc._ops.host import host_int64
 from tf_condacc._optimizers.sync_replicas.bundling import sent_in_bundles
-from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate
+from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate, host_of
 from tf_condacc._optimizers.sync_replicas.pushes import (
     Claim,
     PushOptions,
@@ -47,21 +47,35 @@ class WorkerStep(NamedTuple):
     dropped: tf.Tensor
 
 
+class RoundAndSlot(NamedTuple):
+    """The place of a worker's step in a training.
+
+    Attributes:
+        round: The number of updates before that of the step: `[] int64`.
+        slot: The slot of the update, from 0 to ``replicas_to_aggregate - 1``: `[] int64`.
+    """
+
+    round: tf.Tensor
+    slot: tf.Tensor
+
+
 class SyncGraph:
     """The operations of a worker and of a chief. Both are in the graph of each worker.
+
+    It is made with the gate alone, which can grant a worker's slot before its gradients are known.
+    `complete` adds the other operations.
 
     Args:
         name: Name of the optimizer. Made unique in the graph, it is also the name of the gate and
             the prefix of the names of the accumulators.
-        grads_and_vars: The gradients, which may be None, and their variables, each once.
         global_step: The step variable.
         options: The options of the gate.
         push_options: How gradients travel and are reduced.
-        update: Applies reduced gradients.
 
     Attributes:
         scope: The name scope of the operations.
         gate: The gate.
+        global_step: The step variable.
         step: The worker's step that was added last.
         pushed: The gradients that the first step pushes.
         ready_for_local_init_op: Names of global variables that are not initialized: `[n] string`.
@@ -82,12 +96,12 @@ class SyncGraph:
     def __init__(
         self,
         name: str,
-        grads_and_vars: Sequence[GradientAndVariable],
         global_step: tf.Variable,
         options: GateOptions,
         push_options: PushOptions,
-        update: Callable[[list[GradientAndVariable]], tf.Operation],
     ) -> None:
+        self._name, self._options, self.global_step = name, options, global_step
+        self._is_complete = False
         # If every worker has a slot, no other worker needs this one, so it is claimed at once.
         self._claims_early = options.num_slots >= options.num_workers
         self._push_options = push_options
@@ -103,6 +117,47 @@ class SyncGraph:
                 self.gate = SyncGate(f"{scope}gate", global_step.device, worker, options)
             self.scope = scope
             self._local_step = _LocalStep(self.gate, global_step.dtype.base_dtype)
+        # The handle and the claim of the step that is added next, if it has been entered already.
+        self._entered: tuple[tf.Tensor, tf.Tensor] | None = None
+        self._round_and_slot: RoundAndSlot | None = None
+
+    def round_and_slot(self) -> RoundAndSlot:
+        """Returns the round and the slot of the worker's step.
+
+        If there is no step yet, it enters the gate with these operations, and `complete` adds the
+        rest. The slots must be claimed before the gradients are known.
+        """
+        if self._round_and_slot is None:
+            if not self._is_complete:
+                with v1.name_scope(self.scope):
+                    self._entered = self._enter([])
+                packed = self._entered[1]
+            else:
+                packed = self.step.claim
+            # The gate's own number of the round jumps when a chief is replaced. The global step
+            # does not change while the step has a slot, because the update needs all slots.
+            with v1.name_scope(self.scope), tf.control_dependencies([packed]):
+                with v1.device(self.global_step.device):
+                    updates = host_int64(self.global_step.read_value())
+                with v1.device(host_of(self._anchor.device)):
+                    self._round_and_slot = RoundAndSlot(
+                        tf.identity(updates, name="round"), tf.identity(packed[1], name="slot")
+                    )
+        return self._round_and_slot
+
+    def complete(
+        self,
+        grads_and_vars: Sequence[GradientAndVariable],
+        update: Callable[[list[GradientAndVariable]], tf.Operation],
+    ) -> None:
+        """Adds the worker's step and that of the chief.
+
+        Args:
+            grads_and_vars: The gradients, which may be None, and their variables, each once.
+            update: Applies reduced gradients.
+        """
+        self._is_complete = True
+        with tf.control_dependencies(None):
             self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
             self.ready_for_local_init_op.mark_used()
             gradients = self._accumulated(grads_and_vars)
@@ -112,10 +167,10 @@ class SyncGraph:
         def apply(taken: list[Gradient | None]) -> tf.Operation:
             return update(list(zip(taken, [v for _, v in grads_and_vars], strict=True)))
 
-        with v1.name_scope(scope), tf.control_dependencies(None):
-            self.sync_op = _chief_step(self.gate, gradients, options.num_slots, apply)
-            self.reports = Reports(self.gate, name) if options.report_secs else None
-            self._add_beginning_and_end(global_step)
+        with v1.name_scope(self.scope), tf.control_dependencies(None):
+            self.sync_op = _chief_step(self.gate, gradients, self._options.num_slots, apply)
+            self.reports = Reports(self.gate, self._name) if self._options.report_secs else None
+            self._add_beginning_and_end(self.global_step)
             v1.summary.scalar("num_dropped", self.gate.num_dropped())
 
     def _add_beginning_and_end(self, global_step: tf.Variable) -> None:
@@ -149,6 +204,7 @@ class SyncGraph:
         Args:
             grads_and_vars: Gradients that `accepts` accepts, and their variables.
         """
+        self._round_and_slot = None
         with tf.control_dependencies(None):
             gradients = self._accumulated(grads_and_vars)
         pushed = [each for each in gradients if each is not None]
@@ -177,14 +233,8 @@ class SyncGraph:
                 with v1.device(self._anchor.device), tf.control_dependencies(computed):
                     # One edge to the gate instead of many.
                     claim_after = [tf.no_op(name="computed")]
-            # The step enters the gate after a tensor of the worker's device. If a step fails on the
-            # worker early, the gate's server may get its part of the step only when the runtime
-            # has cleaned up after the failure, and that part then waits forever for the gradients.
-            # Without this tensor, it would hold a slot meanwhile.
-            with tf.control_dependencies([self._began]):
-                step = gate.enter(self._local_step.value())
-            with tf.control_dependencies(claim_after):
-                packed = gate.claim(step)
+            step, packed = self._entered or self._enter(claim_after)
+            self._entered = None
             claim = Claim(packed)
             arrived = sent_in_bundles([(each.gradient, each.variable) for each in pushed])
             outcomes = [
@@ -195,6 +245,21 @@ class SyncGraph:
             with gate.on_device(), tf.control_dependencies([train_op]):
                 dropped = tf.identity(is_dropped, name="dropped")
         return WorkerStep(train_op, packed, outcomes, dropped)
+
+    def _enter(self, claim_after: list[tf.Operation]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Begins a step at the gate, and claims a slot after some operations.
+
+        Returns:
+            The handle of the step, `[] resource`, and its round and slot: `[2] int64`.
+        """
+        # The step enters the gate after a tensor of the worker's device. If a step fails on the
+        # worker early, the gate's server may get its part of the step only when the runtime has
+        # cleaned up after the failure, and that part then waits forever for the gradients. Without
+        # this tensor, it would hold a slot meanwhile.
+        with tf.control_dependencies([self._began]):
+            step = self.gate.enter(self._local_step.value())
+        with tf.control_dependencies(claim_after):
+            return step, self.gate.claim(step)
 
 
 class _LocalStep:

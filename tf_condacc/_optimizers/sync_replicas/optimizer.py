@@ -14,13 +14,17 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._optimizers.sync_replicas.gate import GateOptions
-from tf_condacc._optimizers.sync_replicas.graph import SyncGraph, warn_of_placeholders
+from tf_condacc._optimizers.sync_replicas.graph import (
+    RoundAndSlot,
+    SyncGraph,
+    warn_of_placeholders,
+)
 from tf_condacc._optimizers.sync_replicas.hook import HookOperations, SyncReplicasOptimizerHook
 from tf_condacc._optimizers.sync_replicas.pushes import PushOptions
 from tf_condacc._optimizers.sync_replicas.queue_runner import ChiefQueueRunner
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
 from tf_condacc._sums import added_up
-from tf_condacc._tensorflow import is_control_flow, is_function
+from tf_condacc._tensorflow import is_control_flow, is_determinism_enabled, is_function
 from tf_condacc._typing import DTypeLike, GradientAndVariable
 
 _TRANSPORT_DTYPES = (tf.bfloat16, tf.float16)
@@ -97,6 +101,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self._variable_averages = variable_averages
         self._variables_to_average = variables_to_average
         self._graphs: list[SyncGraph] = []  # One for each gate.
+        self._begun: SyncGraph | None = None  # One that has a step's slot, but no gradients yet.
+        self._has_claimed_before = False  # Slots were claimed before the gradients were known.
         self._graph: SyncGraph | None = None  # That of the last apply_gradients().
         self._is_chief: bool | None = None  # What the hook of a session says.
         # Subclasses that were written for the original read these attributes.
@@ -114,11 +120,11 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             TypeError: `apply_gradients` has been called, so a copy would have the same gate and
                 gradients.
         """
-        if self._graphs:
+        if self._graphs or self._begun is not None:
             raise TypeError(
                 f"SyncReplicasOptimizer '{self.get_name()}' cannot be copied or pickled after "
-                "apply_gradients(), because its gate and its gradients belong to the graph. Copy "
-                "it before, or make another optimizer."
+                "apply_gradients() or round_and_slot(), because its gate and its gradients belong "
+                "to the graph. Copy it before, or make another optimizer."
             )
         # Otherwise, shallow copies would share the lists.
         return {**vars(self), "_graphs": [], "_accumulator_list": []}
@@ -130,6 +136,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         sparse_reduction: str = "MEAN",
         transport_dtype: DTypeLike | None = None,
         wait_for_lost: bool = False,
+        deterministic: bool | None = None,
     ) -> None:
         """Sets options that the original does not have, before `apply_gradients`.
 
@@ -153,14 +160,25 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 remained for `report_secs`, the chief's step fails with a
                 ``tf.errors.FailedPreconditionError`` that names the lost workers. If this is true,
                 or `report_secs` is None, it waits until a worker returns.
+            deterministic: Whether to add the gradients of a round in the order of their slots
+                instead of that of their arrival, so that the bits of the sums do not depend on it.
+                A program whose gradients are functions of the weights and of `round_and_slot` then
+                makes the same updates, to the last bit, whatever fails meanwhile. All workers must
+                set it alike. By default, it is what
+                ``tf.config.experimental.enable_op_determinism`` has set.
 
         Raises:
-            ValueError: An argument is out of range, or `apply_gradients` has been called.
+            ValueError: An argument is out of range, or `apply_gradients` or `round_and_slot` has
+                been called.
         """
-        if self._graphs:
+        if self._graphs or self._begun is not None:
             raise ValueError(
-                f"Optimizer '{self.get_name()}' expects configure() before apply_gradients()."
+                f"Optimizer '{self.get_name()}' expects configure() before apply_gradients() and "
+                "round_and_slot()."
             )
+        self._is_deterministic = deterministic
+        if deterministic:
+            self._check_has_no_backups("deterministic=True")
         if sparse_reduction not in _SPARSE_REDUCTIONS:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
@@ -216,7 +234,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
         Raises:
             ValueError: There are no pairs, `global_step` is None or another one than in an earlier
-                call, or a gradient is of an unknown type.
+                call, or a gradient is of an unknown type; or it is called again after
+                `round_and_slot`; or the sums are to be deterministic, and there are backup workers.
             RuntimeError: Eager execution is enabled, or this is a function, or a branch or loop of
                 control flow version 2.
         """
@@ -231,6 +250,12 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 raise ValueError("Unknown grad type!")
         grads_and_vars = added_up(grads_and_vars)
         self._forget_other_graph(global_step)
+        if self._graphs and self._has_claimed_before:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects one call of apply_gradients() after "
+                "round_and_slot(), because a step has one slot. Make another optimizer for other "
+                "gradients."
+            )
         for graph in self._graphs:
             if graph.accepts(grads_and_vars):
                 graph.add_step(grads_and_vars)
@@ -246,29 +271,27 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `global_step` is another one than in an earlier call in the same graph.
         """
-        if self._graphs and self._graphs[0].gate.handle.graph is not v1.get_default_graph():
-            self._graphs = []
+        made = self._graphs or ([self._begun] if self._begun is not None else [])
+        if made and made[0].gate.handle.graph is not v1.get_default_graph():
+            self._graphs, self._graph, self._begun = [], None, None
+            self._has_claimed_before = False
             self._accumulator_list = []
             self._chief_queue_runner = None
-        if self._graphs and global_step is not self._global_step:
+            made = []
+        if made and global_step is not made[0].global_step:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects one global_step in all calls of "
                 f"apply_gradients(), got '{global_step.op.name}' after "
-                f"'{self._global_step.op.name}'. Make another optimizer for another step."
+                f"'{made[0].global_step.op.name}'. Make another optimizer for another step."
             )
 
     def _add_graph(
         self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable
     ) -> SyncGraph:
         """Adds a gate, its chief's step and a worker's step."""
-        graph = SyncGraph(
-            self.get_name(),
-            grads_and_vars,
-            global_step,
-            self._gate_options,
-            self._push_options,
-            lambda reduced: self._update(reduced, global_step),
-        )
+        graph = self._begun or self._new_graph(global_step)
+        self._begun = None
+        graph.complete(grads_and_vars, lambda reduced: self._update(reduced, global_step))
         warn_of_placeholders(graph.sync_op, self.get_name())
         self._graphs.append(graph)
         self._global_step = global_step
@@ -288,6 +311,72 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 self.local_step_init_op = tf.group(*inits)
                 self.chief_init_op = tf.group(*(each.chief_init_op for each in self._graphs))
         return graph
+
+    def _new_graph(self, global_step: tf.Variable) -> SyncGraph:
+        is_deterministic = self._is_deterministic
+        if is_deterministic is None and is_determinism_enabled():
+            self._check_has_no_backups("tf.config.experimental.enable_op_determinism()")
+            is_deterministic = True
+        options = self._push_options
+        if is_deterministic:
+            options = options._replace(num_ordered=self._replicas_to_aggregate)
+        return SyncGraph(self.get_name(), global_step, self._gate_options, options)
+
+    def round_and_slot(self, global_step: tf.Variable | None = None) -> RoundAndSlot:
+        """Returns the round and the slot of the worker's step, to choose its examples by.
+
+        A round has the same slots whichever workers compute their gradients: after a failure,
+        another worker, or the same one again, gets the slot. If the examples of a step are a
+        function of both numbers, each gradient is the same whoever computes it.
+
+        Before `apply_gradients`, it adds the operations by which the worker's step claims its slot,
+        so the gradients may depend on the tensors. The step must not be run without its training
+        operation then. Afterwards, it returns the tensors of the step that was added last. The
+        original has no such method.
+
+        Example:
+            >>> v1 = tf.compat.v1
+            >>> with tf.Graph().as_default():
+            ...     step = v1.train.get_or_create_global_step()
+            ...     weight = v1.get_variable("weight", initializer=8.0)
+            ...     optimizer = tf_condacc.SyncReplicasOptimizer(
+            ...         v1.train.GradientDescentOptimizer(0.25), replicas_to_aggregate=2
+            ...     )
+            ...     optimizer.configure(deterministic=True)
+            ...     round_, slot = optimizer.round_and_slot(step)
+            ...     example = tf.gather([1.0, 2.0, 3.0, 4.0], (2 * round_ + slot) % 4)
+            ...     train_op = optimizer.minimize(example * weight * weight, global_step=step)
+
+        Args:
+            global_step: The step variable, the one that `apply_gradients` gets; by default that of
+                the graph.
+
+        Returns:
+            A named tuple ``(round, slot)``. ``round: [] int64`` is the number of updates before
+            that of the step, which is the global step; unlike the local step, it goes back if a
+            checkpoint is restored. ``slot: [] int64`` is at least 0 and lower than
+            `replicas_to_aggregate`; it is 0 if the step gets no slot, so that its gradients are
+            dropped.
+
+        Raises:
+            ValueError: There is no global step, or there are backup workers, whose slots are known
+                only after their gradients.
+            RuntimeError: Eager execution is enabled, or this is a function, or a branch or loop of
+                control flow version 2.
+        """
+        self._check_is_graph()
+        if global_step is None:
+            global_step = v1.train.get_global_step()
+        if global_step is None:
+            raise ValueError(f"Optimizer '{self.get_name()}' expects a global step.")
+        self._forget_other_graph(global_step)
+        if self._graph is not None:
+            return self._graph.round_and_slot()
+        self._check_has_no_backups("round_and_slot()")
+        if self._begun is None:
+            self._begun = self._new_graph(global_step)
+            self._has_claimed_before = True
+        return self._begun.round_and_slot()
 
     def get_chief_queue_runner(self) -> ChiefQueueRunner:
         """Returns the queue runner for the chief to start.
@@ -414,6 +503,16 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 f"Optimizer '{self.get_name()}' expects {argument} >= 1, got {value!r}."
             )
         return int(value)
+
+    def _check_has_no_backups(self, argument: str) -> None:
+        """Raises a ValueError if the gradients of a round are those of the fastest workers."""
+        if self._replicas_to_aggregate < self._total_num_replicas:
+            raise ValueError(
+                f"Optimizer '{self.get_name()}' expects replicas_to_aggregate >= "
+                f"total_num_replicas with {argument}, got {self._replicas_to_aggregate} and "
+                f"{self._total_num_replicas}: with backup workers, it depends on time whose "
+                "gradients a round has. configure(deterministic=False) adds them as they arrive."
+            )
 
     def _checked_secs(self, argument: str, seconds: float | None) -> float:
         """Returns a number of seconds for the gate, which takes 0 for never instead of None."""

@@ -22,10 +22,12 @@ class PushOptions(NamedTuple):
     Attributes:
         sparse_reduction: How ``tf.IndexedSlices`` are reduced.
         transport_dtype: Data type in which gradients travel if theirs is wider; None for theirs.
+        num_ordered: Number of slots in whose order gradients are added; 0 for the order of arrival.
     """
 
     sparse_reduction: str
     transport_dtype: tf.DType | None
+    num_ordered: int = 0
 
 
 class Claim:
@@ -98,13 +100,16 @@ class VariableGradients:
         self.variable = variable
         shared_name = f"{scope}{variable.op.name}/grad_accum"
         arguments = (self.gradient.dtype, variable.shape, shared_name)
+        kind: Any = ConditionalAccumulator
+        reduction: dict[str, str] = {}
+        if isinstance(gradient, tf.IndexedSlices):
+            kind = SparseConditionalAccumulator
+            reduction = {"reduction_type": options.sparse_reduction}
         with v1.device(variable.device):
-            if isinstance(gradient, tf.IndexedSlices):
-                self.accumulator: Any = SparseConditionalAccumulator(
-                    *arguments, reduction_type=options.sparse_reduction
-                )
+            if options.num_ordered:
+                self.accumulator = kind.deterministic(options.num_ordered, *arguments, **reduction)
             else:
-                self.accumulator = ConditionalAccumulator(*arguments)
+                self.accumulator = kind(*arguments, **reduction)
         self.name = shared_name
         self.device = variable.device
 

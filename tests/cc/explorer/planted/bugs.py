@@ -156,6 +156,42 @@ BUGS = [
         new="  total_weight_ += 1;\n",
     ),
     Bug(
+        breaks="The weights of contributors are added in the order of their arrival.",
+        program="dense",
+        file="accumulator/contributor_order.h",
+        old="    arrivals_.insert(Find(contributor), {contributor, weight});\n",
+        new="    arrivals_.insert(Find(contributor), {contributor, 0});\n"
+        "    arrivals_.front().weight += weight;\n",
+    ),
+    Bug(
+        breaks="An early gradient is added before those of lower contributors.",
+        program="dense",
+        file="dense/dense_sum.h",
+        old="return pending_.buffers.size() - order_.num_early();",
+        new="return pending_.buffers.size();",
+    ),
+    Bug(
+        breaks="A borrowed gradient that is early is not copied.",
+        program="dense",
+        file="dense/dense_sum.cc",
+        old="  if (is_early && IsUrgent(gradient)) return Missing::kKept;\n",
+        new="",
+    ),
+    Bug(
+        breaks="A fold merges early gradients of contributors.",
+        program="sparse",
+        file="sparse/sparse_sum.cc",
+        old="  if (order_.num_early() == 0) {\n    folding_",
+        new="  if (order_.num_early() >= 0) {\n    folding_",
+    ),
+    Bug(
+        breaks="A contributor takes a place in the order that has been passed.",
+        program="device",
+        file="accumulator/contributor_order.h",
+        old="    if (!frees_place || !IsPassed(contributor)) return;\n",
+        new="    if (!IsPassed(contributor)) return;\n",
+    ),
+    Bug(
         breaks="An apply that got no memory leaves its contributor behind.",
         program="sparse",
         file="accumulator/accumulator.cc",
