@@ -18,6 +18,7 @@ from tensorflow.python.eager import cancellation, context, core, execute
 from tensorflow.python.framework import config
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import device_setter
+from tensorflow.python.training.saving import saveable_object
 
 try:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
@@ -30,6 +31,10 @@ Trackable: Any = tf.__internal__.tracking.Trackable
 
 # The class of objects that tf.function takes as arguments by the tensors in them.
 CompositeTensor: Any = tf.__internal__.CompositeTensor
+
+# What a tf.compat.v1.train.Saver saves besides variables, and the tensors of which it consists.
+SaveableObject: Any = saveable_object.SaveableObject
+SaveSpec: Any = saveable_object.SaveSpec
 
 # Has functions that the public tf.nest lacks: they flatten only the upper levels of a structure.
 nest: Any = tf.__internal__.nest

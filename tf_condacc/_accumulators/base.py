@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
+from tf_condacc._accumulators.state import AccumulatorState
 from tf_condacc._accumulators.tracing import AccumulatorSpec, number_of
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
@@ -25,13 +26,15 @@ from tf_condacc._tensorflow import CompositeTensor, RestoreWatch, Trackable, not
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
+_STATE = "state"  # The name of the child that has the state.
+_warned_restore = -1  # The number of the last restore that a warning was about.
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 _SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
 # The attributes that this package gives its accumulators. A program may give them others.
 _OWN_ATTRIBUTES = frozenset(
-    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _trace_number "
-    "_no_shape".split()
+    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _lacks_state "
+    "_trace_number _no_shape".split()
 )
 
 
@@ -63,7 +66,12 @@ class ConditionalAccumulatorBase(Trackable):
     function that XLA compiles raises RuntimeError when the function is traced. A function that
     uses an accumulator can be exported with ``tf.saved_model.save`` if the accumulator was made
     eagerly and is an attribute of the exported object. The accumulator of the loaded object is a
-    new one, and empty: neither SavedModels nor checkpoints contain gradients.
+    new one, and empty: SavedModels contain no gradients.
+
+    ``tf.train.Checkpoint`` saves and restores an accumulator on a CPU that is an attribute of its
+    objects: the accumulated gradients with their contributors and weights, the step, and the number
+    of dropped gradients. A restored round continues with the same bits, and replaces the round that
+    was there, as `reset` does. `tf_condacc.saveables` does the same for sessions.
 
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.
@@ -85,6 +93,8 @@ class ConditionalAccumulatorBase(Trackable):
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
 
+    # Whether a restore that goes on has found no state of the accumulator so far.
+    _lacks_state = False
     # The arguments of `_make` that have made the accumulator.
     _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
     # The number of an accumulator that has traces of its own; see `_type_spec`.
@@ -96,6 +106,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
         self._restores = RestoreWatch()
+        self._track_trackable(AccumulatorState(accumulator_ref), _STATE)
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
             self._name = f"{scope}/" if scope else ""
@@ -338,28 +349,42 @@ class ConditionalAccumulatorBase(Trackable):
         return resource.resource_handle
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the resource for SavedModels. Checkpoints do not contain its gradients.
+        """Returns the state for checkpoints, and the resource for both them and SavedModels.
 
-        TensorFlow also calls this while it restores a checkpoint.
+        TensorFlow also calls this while it restores a checkpoint. It then looks up the children of
+        the accumulator that the checkpoint has, in the order of this dictionary when it was saved.
         """
-        if save_type == "checkpoint" and self._restores.is_restored(self):
-            self._note_restore()
-        return super()._trackable_children(save_type, **arguments)
+        children = super()._trackable_children(save_type, **arguments)
+        state = children.pop(_STATE, None)
+        if save_type != "checkpoint" or state is None:
+            return children
+        self._lacks_state = self._restores.is_restored(self)
+        return {_STATE: state, **children}
 
-    def _note_restore(self) -> None:
-        """Logs a warning if a restored checkpoint leaves gradients of the time before it here."""
-        if not tf.executing_eagerly():
+    def _lookup_dependency(self, name: str, *arguments: Any, **keywords: Any) -> Any:
+        """Returns a child. A restored checkpoint without a state has only later children."""
+        lacks_state, self._lacks_state = self._lacks_state, False
+        if lacks_state and name != _STATE and tf.executing_eagerly():
+            self._begin_empty()
+        return super()._lookup_dependency(name, *arguments, **keywords)
+
+    def _begin_empty(self) -> None:
+        """Discards what is accumulated, and logs one warning for all accumulators of a restore."""
+        global _warned_restore
+        discarded = int(self.reset(self.global_step()))
+        if self._self_update_uid == _warned_restore:
             return
-        number = int(self.num_accumulated())
-        if number > 0:
-            _LOG.warning(
-                "%s '%s' keeps its %d accumulated gradients and its step although a checkpoint is "
-                "restored, because checkpoints contain neither. Call reset(global_step) to discard "
-                "the gradients and to set the step.",
-                type(self).__name__,
-                self._handle_name(),
-                number,
-            )
+        _warned_restore = self._self_update_uid
+        _LOG.warning(
+            "The checkpoint that is restored has no state of %s '%s', because an older version of "
+            "tf_condacc saved it: its round begins empty (%d gradients of the time before were "
+            "discarded), and its step stays %d, which set_global_step changes. The same holds for "
+            "all other accumulators of the checkpoint.",
+            type(self).__name__,
+            self._handle_name(),
+            discarded,
+            int(self.global_step()),
+        )
 
     def __copy__(self) -> ConditionalAccumulatorBase:
         """Returns an empty accumulator with the same step. Raises TypeError, as `__deepcopy__`."""
@@ -390,6 +415,7 @@ class ConditionalAccumulatorBase(Trackable):
         copied._restores = RestoreWatch()
         copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
+        copied._track_trackable(AccumulatorState(copied._accumulator_ref), _STATE)
         copied.set_global_step(self.global_step())
         return copied
 

@@ -10,6 +10,7 @@
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
+#include "cc/core/base/function_ref.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 
@@ -38,9 +39,31 @@ enum class Advice {
   kWait,  // Do not return from an apply before some of them were added, by it or by others.
 };
 
+enum class SumKind { kDense, kSparse };
+
+// A sum as it is saved. The pointers point into the bytes of a state, perhaps unaligned.
+struct SavedSum {
+  int64_t num_appended = 0;
+  int64_t num_accumulated = 0;
+  double total_weight = 0;
+  Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
+  const char* indices = nullptr;  // [n] int64, ascending and unique, if sparse
+  const char* weights = nullptr;  // [n] double: of the gradients that contain the row, if sparse
+  const char* values = nullptr;   // Of the type that SumTypeOf() returns.
+};
+
+// Memory for the parts of a SavedSum, of the same types. Indices and weights are unused if dense.
+struct SumMemory {
+  int64_t* indices = nullptr;
+  double* weights = nullptr;
+  void* values = nullptr;
+};
+// Supplies memory for a sum whose values have this shape, aligned to 64 bytes.
+using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
+
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
 // may run at any time. No two other unlocked methods of one sum run at the same time. While
-// RunFold() runs, gradients may be appended; while the others run, only const methods may be
+// RunFold() or RunSave() runs, gradients may be appended; while the others run, only const methods may be
 // called.
 class RoundSum {
  public:
@@ -81,6 +104,22 @@ class RoundSum {
   // Ends the fold. Returns whether its gradients were added. If memory was short, they are pending
   // again.
   virtual bool EndFold() noexcept = 0;
+
+  virtual SumKind kind() const { return SumKind::kDense; }
+  // Notes the gradients that the sum has now, of which there are some, for RunSave(). Returns their
+  // total weight. May throw std::bad_alloc.
+  virtual double BeginSave() { return 0; }
+  // Unlocked: asks for memory once, and copies the sum of the noted gradients to it. Changes
+  // nothing. May throw std::bad_alloc.
+  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) {
+    return Status(StatusCode::kUnimplemented, "The sum cannot be saved");
+  }
+  // Unlocked: makes an empty sum the saved one. Returns InvalidArgument if that does not fit the
+  // options, whose kind and type it has. After an error, only Clear() may follow. May throw
+  // std::bad_alloc.
+  virtual Status Restore(const SavedSum& /*saved*/, Workspace& /*workspace*/) {
+    return Status(StatusCode::kUnimplemented, "The sum cannot be restored");
+  }
 
   // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
   virtual bool finish_needs_memory() const { return false; }

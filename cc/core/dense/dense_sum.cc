@@ -128,6 +128,46 @@ Value DenseSum::Finish(Workspace& workspace) noexcept {
   return {Buffer(), std::move(result_), std::move(shape_), std::move(failure_)};
 }
 
+double DenseSum::BeginSave() {
+  saved_operands_.clear();
+  for (const Buffer& buffer : pending_.buffers) saved_operands_.push_back(buffer.data());
+  save_ = ArgsFor(saved_operands_);
+  return total_weight_;
+}
+
+Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
+  // Append() may run at the same time, so only members that it leaves alone are used here.
+  SumMemory memory;
+  const Status status = place(shape_, &memory);
+  if (!status.ok()) return status;
+  save_.out = memory.values;
+  save_.out_is_float32 = SumsInFloat32(options_.type);
+  workspace.Add(RunFirstPasses(save_, workspace));
+  return workspace.failure();
+}
+
+Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
+  CONDACC_INVARIANT(empty());
+  if (!options_.shape.IsCompatibleWith(saved.shape)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Shape mismatch: expected " + options_.shape.ToString() +
+                      ", got a saved sum of shape " + saved.shape.ToString());
+  }
+  const bool sums_in_float32 = SumsInFloat32(options_.type);
+  Status status = workspace.Allocate(options_.type, saved.shape, &result_);
+  if (status.ok() && sums_in_float32) {
+    status = workspace.Allocate(ElementType::kFloat32, saved.shape, &float32_sum_);
+  }
+  if (!status.ok()) return status;
+  shape_ = saved.shape;
+  num_elements_ = static_cast<size_t>(shape_.num_elements());
+  total_weight_ = saved.total_weight;
+  state_ = sums_in_float32 ? State::kInFloat32Sum : State::kInResult;
+  const Buffer& sum = sums_in_float32 ? float32_sum_ : result_;
+  return workspace.Copy(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)),
+                        sum.data());
+}
+
 void DenseSum::Clear() noexcept {
   Hold(-held_bytes_);
   pending_.buffers.clear();
@@ -141,13 +181,17 @@ void DenseSum::Clear() noexcept {
 DenseAddArgs DenseSum::Operands(Batch* batch) const noexcept {
   batch->operands.clear();
   for (const Buffer& buffer : batch->buffers) batch->operands.push_back(buffer.data());
+  return ArgsFor(batch->operands);
+}
+
+DenseAddArgs DenseSum::ArgsFor(const std::vector<const void*>& operands) const noexcept {
   DenseAddArgs args;
   args.type = options_.type;
   args.num_elements = num_elements_;
   args.out = float32_sum_ ? float32_sum_.data() : result_.data();
   args.out_is_float32 = static_cast<bool>(float32_sum_);
-  args.inputs = batch->operands.data();
-  args.num_inputs = batch->operands.size();
+  args.inputs = operands.data();
+  args.num_inputs = operands.size();
   if (has_sum()) {
     args.first = state_ == State::kInFloat32Sum ? float32_sum_.data() : result_.data();
     args.first_is_float32 = state_ == State::kInFloat32Sum;

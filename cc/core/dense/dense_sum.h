@@ -37,6 +37,9 @@ class DenseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
+  double BeginSave() override;
+  Status RunSave(Workspace& workspace, SumPlacer place) override;
+  Status Restore(const SavedSum& saved, Workspace& workspace) override;
   const Shape& value_shape() const override { return shape_; }
   Value Finish(Workspace& workspace) noexcept override;
   void Clear() noexcept override;
@@ -68,6 +71,7 @@ class DenseSum final : public RoundSum {
   bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
   // Returns the arguments for adding a batch to the sum, with the sum's own memory as the output.
   DenseAddArgs Operands(Batch* batch) const noexcept;
+  DenseAddArgs ArgsFor(const std::vector<const void*>& operands) const noexcept;
   // Lets the workspace add inputs to `args.out` until the rest of them fits in one pass. Returns
   // the arguments of that last pass. Uses only its arguments and the options, because gradients may
   // be appended at the same time.
@@ -100,6 +104,8 @@ class DenseSum final : public RoundSum {
   Batch folding_;  // The gradients that the current fold adds.
   DenseAddArgs fold_;
   size_t num_folded_ = 0;
+  std::vector<const void*> saved_operands_;  // The gradients that the current save adds.
+  DenseAddArgs save_;
 };
 
 // The SumFactory of dense sums.

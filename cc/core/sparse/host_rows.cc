@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
 namespace {
@@ -58,6 +61,57 @@ Value HostRows::Finish(Workspace& workspace) {
   }
   output_.reset();
   return value;
+}
+
+void HostRows::BeginSave(const std::list<Gradient>& pending) {
+  saved_sources_ = SourcesOf(pending);
+}
+
+Status HostRows::RunSave(Workspace& workspace, SumPlacer place) {
+  HostMergePass merge(format_.layout, std::move(saved_sources_), &merged_, workspace);
+  Shape shape = Shape::Of({static_cast<int64_t>(merge.num_rows())});
+  for (int i = 1; i < format_.values.rank(); ++i) shape.AddDim(format_.values.dim(i));
+  SumMemory memory;
+  const Status status = place(shape, &memory);
+  if (!status.ok()) return status;
+  merge.CopyTo(memory, workspace.parallel_for());
+  return status;
+}
+
+Status HostRows::Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace) {
+  const auto num_rows = static_cast<size_t>(saved.shape.dim(0));
+  MergedRows rows(num_rows, workspace);
+  Status status = workspace.Copy(saved.indices, num_rows * sizeof(int64_t), rows.indices);
+  if (status.ok()) {
+    status = workspace.Copy(saved.weights, num_rows * sizeof(double), rows.weights);
+  }
+  IndexSpan span;
+  if (status.ok()) status = CheckIndices(rows.indices, num_rows, index_bound, &span);
+  if (!status.ok()) return status;
+  if (!span.is_ascending) {
+    return Status(StatusCode::kInvalidArgument, "The saved rows are not in ascending order");
+  }
+  const auto fits = [&](double weight) { return weight >= 0 && weight <= saved.total_weight; };
+  if (!std::all_of(rows.weights, rows.weights + num_rows, fits)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Expected weights of saved rows from 0 to that of all gradients, " +
+                      std::to_string(saved.total_weight));
+  }
+  const size_t row_bytes = format_.layout.num_sum_bytes();
+  RowPieces sums(rows.indices, num_rows, row_bytes, workspace);
+  size_t first = 0;
+  for (const RowPieces::Span& piece : sums.spans()) {
+    status = workspace.Copy(saved.values + first * row_bytes, piece.num_items * row_bytes,
+                            piece.memory);
+    if (!status.ok()) return status;
+    for (size_t i = 0; i < piece.num_items; ++i) {
+      rows.sums[first + i] = piece.memory + i * row_bytes;
+    }
+    first += piece.num_items;
+  }
+  rows.sum_memory.push_back(std::move(sums));
+  merged_ = std::move(rows);
+  return status;
 }
 
 void HostRows::Write(const Value& value, Workspace& workspace) {

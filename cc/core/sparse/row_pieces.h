@@ -44,6 +44,39 @@ class RowPieces {
     }
   }
 
+  // Allocates memory for one item for each of these indices, which ascend. Only spans() and
+  // FreeBelow() may be used.
+  RowPieces(const int64_t* indices, size_t num_items, size_t item_bytes, HostWorkspace& workspace)
+      : item_bytes_(item_bytes) {
+    const size_t num_pieces =
+        std::clamp<size_t>(num_items * item_bytes / kMinPieceBytes, 1, kMaxPieces);
+    pieces_.reserve(num_pieces);
+    for (size_t begin = 0, i = 1; begin < num_items; ++i) {
+      const size_t end = num_items * i / num_pieces;
+      if (end == begin) continue;
+      Buffer memory = workspace.AllocateInner((end - begin) * item_bytes);
+      if (!memory) throw std::bad_alloc();
+      pieces_.push_back({0, begin, indices[end - 1], std::move(memory)});
+      begin = end;
+    }
+    num_items_ = num_items;
+  }
+
+  // The memory of some items in a row.
+  struct Span {
+    char* memory;
+    size_t num_items;
+  };
+  // Returns the memory of all items, in order, of pieces that were made for indices.
+  std::vector<Span> spans() const {
+    std::vector<Span> spans;
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      const size_t end = i + 1 < pieces_.size() ? pieces_[i + 1].first_item : num_items_;
+      spans.push_back({static_cast<char*>(pieces_[i].memory.data()), end - pieces_[i].first_item});
+    }
+    return spans;
+  }
+
   // Returns the memory of the items of a bucket. There are `start` items in lower buckets.
   char* Of(size_t bucket, size_t start) const {
     const Piece* piece = &pieces_.back();
@@ -71,6 +104,7 @@ class RowPieces {
 
   std::vector<Piece> pieces_;
   size_t item_bytes_ = 0;
+  size_t num_items_ = 0;  // Of pieces that were made for indices.
 };
 
 }  // namespace condacc

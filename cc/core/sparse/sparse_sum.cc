@@ -129,6 +129,43 @@ bool SparseSum<Rows>::EndFold() noexcept {
   return has_folded_;
 }
 
+template <class Rows>
+double SparseSum<Rows>::BeginSave() {
+  if constexpr (Rows::kIsHost) rows_.BeginSave(pending_);
+  return total_weight_;
+}
+
+template <class Rows>
+Status SparseSum<Rows>::RunSave(Workspace& workspace, SumPlacer place) {
+  if constexpr (Rows::kIsHost) {
+    return rows_.RunSave(OfRows(workspace), place);
+  } else {
+    return RoundSum::RunSave(workspace, place);
+  }
+}
+
+template <class Rows>
+Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
+  if constexpr (Rows::kIsHost) {
+    Gradient like;  // A gradient with these rows would be accepted.
+    like.shape = saved.shape;
+    like.indices_shape = Shape::Of({saved.shape.dim(0)});
+    Status status = CheckSparseShapes(like, options_.shape, nullptr);
+    if (!status.ok()) return status;
+    format_ = RowFormat::Of(options_.type, saved.shape);
+    status = rows_.Restore(saved, IndexBound(like, options_.shape), OfRows(workspace));
+    if (!status.ok()) return status;
+    num_appended_ = saved.num_appended;
+    count_ = saved.num_accumulated;
+    total_weight_ = saved.total_weight;
+    num_merged_ = rows_.num_rows();
+    merged_bytes_ = num_merged_ * format_.layout.num_sum_bytes();
+    return status;
+  } else {
+    return RoundSum::Restore(saved, workspace);
+  }
+}
+
 // Bad gradients stay in `pending_` for now, because other threads may query it meanwhile.
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {

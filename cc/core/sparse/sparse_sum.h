@@ -43,6 +43,10 @@ class SparseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
+  SumKind kind() const override { return SumKind::kSparse; }
+  double BeginSave() override;
+  Status RunSave(Workspace& workspace, SumPlacer place) override;
+  Status Restore(const SavedSum& saved, Workspace& workspace) override;
   bool finish_needs_memory() const override { return true; }
   Status PrepareFinish(Workspace& workspace) override;
   const Shape& value_shape() const override { return rows_.value_shape(); }

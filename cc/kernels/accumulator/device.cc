@@ -26,7 +26,8 @@ constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,
                          [](tensorflow::OpKernelContext*) { return Status(); },
                          HostHoldBudget,
                          [] { return SumOptions(); },
-                         /*merges_wait=*/false};
+                         /*merges_wait=*/false,
+                         /*is_host=*/true};
 #if defined(CONDACC_CUDA)
 constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          NewSparseSum<DeviceRows>,
@@ -34,7 +35,8 @@ constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          CheckGpu,
                          GpuHoldBudget,
                          [] { return SumOptions::OfQueue(kMaxDenseInputs); },
-                         /*merges_wait=*/true};
+                         /*merges_wait=*/true,
+                         /*is_host=*/false};
 #endif
 
 }  // namespace

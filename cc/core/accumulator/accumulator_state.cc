@@ -1,0 +1,87 @@
+// Saving and restoring of an accumulator's state.
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/accumulator/saved_state.h"
+
+namespace condacc {
+
+Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
+  SavedState state;
+  Call call(&mu_, workspace);
+  while (round_->work != Work::kNone) changed_.Wait(&mu_);
+  const RoundPtr round = round_;
+  state.global_step = step_counter_.global_step();
+  state.num_dropped = step_counter_.num_dropped();
+  state.last_dropped_step = step_counter_.last_dropped_step();
+  state.has_sum = round->num_accumulated > 0;
+  if (state.has_sum) {
+    state.contributions.assign(round->contributions.begin(), round->contributions.end());
+    state.sum.num_appended = round->num_appended;
+    state.sum.num_accumulated = round->num_accumulated;
+    state.sum.total_weight = round->sum->BeginSave();
+    round->work = Work::kSaving;
+  }
+  Status status;
+  {
+    MutexUnlock unlock(&mu_);
+    status = WriteRound(*round->sum, &state, workspace, allocate);
+  }
+  if (state.has_sum) EndWork(round, &call);
+  return status.ok() ? status : Error(status.code(), status.message());
+}
+
+Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
+                               const StateAllocator& allocate) const noexcept {
+  const auto by_number = [](const auto& a, const auto& b) { return a.second < b.second; };
+  std::sort(state->contributions.begin(), state->contributions.end(), by_number);
+  const auto write = [&](const Shape& shape, SumMemory* memory) {
+    state->sum.shape = shape;
+    SumPlaces places;
+    const size_t num_bytes = SizeOfState(sum.kind(), options_.sum, *state, &places);
+    char* bytes = nullptr;
+    Status status = allocate(num_bytes, &bytes);
+    if (!status.ok()) return status;
+    WriteState(sum.kind(), options_.sum, *state, bytes);
+    memory->indices = reinterpret_cast<int64_t*>(bytes + places.indices);
+    memory->weights = reinterpret_cast<double*>(bytes + places.weights);
+    memory->values = bytes + places.values;
+    return status;
+  };
+  try {
+    SumMemory unused;
+    return state->has_sum ? sum.RunSave(workspace, write) : write(Shape(), &unused);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "Out of memory");
+  }
+}
+
+Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& workspace) {
+  auto restored = std::make_shared<Round>(options_);
+  auto next = std::make_shared<Round>(options_);
+  RoundSum& sum = *restored->sum;
+  SavedState state;
+  Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
+  if (status.ok() && state.has_sum) status = sum.Restore(state.sum, workspace);
+  if (!status.ok()) return Error(status.code(), status.message());
+  restored->num_appended = restored->num_added = state.sum.num_appended;
+  restored->num_accumulated = state.sum.num_accumulated;
+  restored->contributions.insert(state.contributions.begin(), state.contributions.end());
+
+  Call call(&mu_, workspace);
+  while (IsFrontReady()) changed_.Wait(&mu_);  // As in Reset().
+  step_counter_.Restore(state.global_step, state.num_dropped, state.last_dropped_step);
+  const RoundPtr discarded = std::exchange(round_, restored);
+  next_round_ = std::move(next);
+  discarded->place = Place::kDiscarded;
+  changed_.NotifyAll();
+  if (NextAction(*discarded) == Action::kFree) Free(discarded);  // Otherwise, its folder frees it.
+  Proceed(restored, &call);
+  return status;
+}
+
+}  // namespace condacc
