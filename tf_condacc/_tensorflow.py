@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
+from tensorflow.python.checkpoint.restore import CheckpointPosition
 from tensorflow.python.eager import cancellation, context, core, execute
 from tensorflow.python.framework import config
 from tensorflow.python.framework import ops as tf_ops
@@ -86,6 +88,22 @@ class RestoreWatch:
             return False
         self._seen = tf_ops.uid()
         return True
+
+    def lacks(self, trackable: Any, child: str) -> bool:
+        """Returns whether an object is being restored from a checkpoint without one of its children.
+
+        `_trackable_children` calls it. TensorFlow's function that calls that one knows what the
+        checkpoint has of the object, but does not pass it on.
+        """
+        if not self.is_restored(trackable):
+            return False
+        frame = sys._getframe(1)
+        while frame is not None:
+            for position in frame.f_locals.values():
+                if isinstance(position, CheckpointPosition) and position.trackable is trackable:
+                    return all(each.local_name != child for each in position.object_proto.children)
+            frame = frame.f_back
+        return False
 
 
 def is_function(graph: tf.Graph) -> bool:

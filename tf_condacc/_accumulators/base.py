@@ -33,7 +33,7 @@ _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex6
 _SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
 # The attributes that this package gives its accumulators. A program may give them others.
 _OWN_ATTRIBUTES = frozenset(
-    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _lacks_state "
+    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores "
     "_trace_number _no_shape".split()
 )
 
@@ -93,8 +93,6 @@ class ConditionalAccumulatorBase(Trackable):
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
 
-    # Whether a restore that goes on has found no state of the accumulator so far.
-    _lacks_state = False
     # The arguments of `_make` that have made the accumulator.
     _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
     # The number of an accumulator that has traces of its own; see `_type_spec`.
@@ -349,24 +347,16 @@ class ConditionalAccumulatorBase(Trackable):
         return resource.resource_handle
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the state for checkpoints, and the resource for both them and SavedModels.
+        """Returns the resource for SavedModels, and the state as well for checkpoints.
 
-        TensorFlow also calls this while it restores a checkpoint. It then looks up the children of
-        the accumulator that the checkpoint has, in the order of this dictionary when it was saved.
+        TensorFlow also calls this while it restores a checkpoint.
         """
-        children = super()._trackable_children(save_type, **arguments)
-        state = children.pop(_STATE, None)
-        if save_type != "checkpoint" or state is None:
-            return children
-        self._lacks_state = self._restores.is_restored(self)
-        return {_STATE: state, **children}
-
-    def _lookup_dependency(self, name: str, *arguments: Any, **keywords: Any) -> Any:
-        """Returns a child. A restored checkpoint without a state has only later children."""
-        lacks_state, self._lacks_state = self._lacks_state, False
-        if lacks_state and name != _STATE and tf.executing_eagerly():
+        children = dict(super()._trackable_children(save_type, **arguments))
+        if save_type != "checkpoint":
+            children.pop(_STATE, None)
+        elif self._restores.lacks(self, _STATE) and tf.executing_eagerly():
             self._begin_empty()
-        return super()._lookup_dependency(name, *arguments, **keywords)
+        return children
 
     def _begin_empty(self) -> None:
         """Discards what is accumulated, and logs one warning for all accumulators of a restore."""

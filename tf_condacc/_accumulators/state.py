@@ -32,17 +32,17 @@ class AccumulatorState(Trackable):
 
     def _copy_trackable_to_cpu(self, object_map: MutableMapping[Any, Any]) -> None:
         """Notes the state of this moment for a checkpoint that another thread writes."""
-        copied = object_map.setdefault(self, _CopiedState())
-        copied.tensors = self._serialize_to_tensors()
+        if self not in object_map:
+            object_map[self] = _CopiedState()
+        object_map[self].state.assign(self._serialize_to_tensors()["state"])
 
 
 class _CopiedState(Trackable):
     """The state of an accumulator at the moment when the writing of a checkpoint began."""
 
-    tensors: dict[str, tf.Tensor]
+    def __init__(self) -> None:
+        with tf.init_scope(), tf.device("/device:CPU:0"):
+            self.state = tf.Variable(tf.zeros([0], tf.uint8), shape=[None], trainable=False)
 
     def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
-        return self.tensors
-
-    def _restore_from_tensors(self, restored_tensors: Mapping[str, tf.Tensor]) -> Any:
-        raise NotImplementedError
+        return {"state": self.state.read_value()}

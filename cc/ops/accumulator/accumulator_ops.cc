@@ -106,10 +106,10 @@ REGISTER_OP("Condacc>AccumulatorSave")
       return absl::OkStatus();
     })
     .Doc(R"(
-Outputs the state of an accumulator, from which Condacc>AccumulatorRestore continues with the same
-bits: its global step, its number of dropped gradients, the sum, and the contributors and weights of
-the accumulated gradients. The accumulator does not change. Gradients may be applied while the sum
-is copied, and are then not in the state.
+Outputs the state of an accumulator: its global step, its number of dropped gradients, the sum, and
+the contributors and weights of the accumulated gradients. Condacc>AccumulatorRestore continues from
+it with the same bits. The accumulator does not change. Gradients may be applied while the sum is
+copied, and are then not in the state.
 
 state: The state, in a format that has a version: [n] uint8. It depends on what was accumulated, and
   not on how much of it had been added up.
