@@ -188,7 +188,13 @@ class Accumulator {
     TakePtr take;  // The take that owns the round, until it is finished.
     // The contributors of the round's gradients, and the number of the gradient of each, counted
     // from 1 in order of arrival. There may be thousands.
-    using Contributions = std::unordered_map<int64_t, int64_t>;
+    // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
+    // may export those of std::unordered_map<int64_t, int64_t>, compiled with another version of the
+    // standard library, and its functions and ours would free a node twice if memory is refused.
+    struct Hash {
+      size_t operator()(int64_t contributor) const { return std::hash<int64_t>()(contributor); }
+    };
+    using Contributions = std::unordered_map<int64_t, int64_t, Hash>;
     Contributions contributions;
   };
   using RoundPtr = std::shared_ptr<Round>;

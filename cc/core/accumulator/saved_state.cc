@@ -1,9 +1,9 @@
 #include "cc/core/accumulator/saved_state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <unordered_set>
 
 #include "cc/core/base/element_type.h"
 
@@ -258,7 +258,8 @@ Status ReadContributions(StateReader* reader, SavedState* state) {
   if (size > static_cast<uint64_t>(state->sum.num_accumulated)) {
     return Damaged("got more contributors than gradients: " + std::to_string(size));
   }
-  std::unordered_set<int64_t> contributors;
+  std::vector<int64_t> contributors;
+  contributors.reserve(size);
   state->contributions.reserve(size);
   int64_t previous = 0;
   for (uint64_t i = 0; i < size; ++i) {
@@ -267,16 +268,17 @@ Status ReadContributions(StateReader* reader, SavedState* state) {
     if (contributor < 0) {
       return Damaged("got a negative contributor: " + std::to_string(contributor));
     }
-    if (!contributors.insert(contributor).second) {
-      return Damaged("got contributor " + std::to_string(contributor) + " twice");
-    }
     if (number <= previous || number > state->sum.num_appended) {
       return Damaged("got gradient number " + std::to_string(number) + " out of order");
     }
     previous = number;
     state->contributions.emplace_back(contributor, number);
+    contributors.push_back(contributor);
   }
-  return Status();
+  std::sort(contributors.begin(), contributors.end());
+  const auto repeated = std::adjacent_find(contributors.begin(), contributors.end());
+  if (repeated == contributors.end()) return Status();
+  return Damaged("got contributor " + std::to_string(*repeated) + " twice");
 }
 
 Status ReadSum(StateReader* reader, SumKind kind, ElementType type, SavedSum* sum) {
