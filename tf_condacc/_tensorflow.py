@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -90,14 +91,14 @@ class RestoreWatch:
         return True
 
     def lacks(self, trackable: Any, child: str) -> bool:
-        """Returns whether an object is being restored from a checkpoint without one of its children.
+        """Returns whether an object is being restored from a checkpoint that lacks a child of it.
 
         `_trackable_children` calls it. TensorFlow's function that calls that one knows what the
         checkpoint has of the object, but does not pass it on.
         """
         if not self.is_restored(trackable):
             return False
-        frame = sys._getframe(1)
+        frame: types.FrameType | None = sys._getframe(1)
         while frame is not None:
             for position in frame.f_locals.values():
                 if isinstance(position, CheckpointPosition) and position.trackable is trackable:

@@ -46,8 +46,9 @@ def saveables() -> list[Any]:
     """
     if tf.executing_eagerly():
         raise RuntimeError(
-            "tf_condacc.saveables() is for graphs with sessions. In eager mode, tf.train.Checkpoint "
-            "saves accumulators that are its attributes, or those of objects in it."
+            "tf_condacc.saveables() is for graphs with sessions. In eager mode, "
+            "tf.train.Checkpoint saves accumulators that are its attributes, or those of objects "
+            "in it."
         )
     made = [op for op in v1.get_default_graph().get_operations() if op.type in _ACCUMULATORS]
     return [_AccumulatorSaveable(op) for op in made]
@@ -74,7 +75,7 @@ def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
             f"{type(accumulator).__name__} '{accumulator._handle_name()}' was not made there. In "
             "eager mode, tf.train.Checkpoint saves accumulators."
         )
-    graph.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _AccumulatorSaveable(handle.op))
+    v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _AccumulatorSaveable(handle.op))
 
 
 class _AccumulatorSaveable(SaveableObject):

@@ -20,8 +20,8 @@ from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
-# Of each replica, by its number: which accumulators are sparse, which variables have had slices, and
-# whether there are weights. It is a part of checkpoints, as JSON.
+# For each replica, by its number: which accumulators are sparse, which variables have had slices,
+# and whether there are weights. It is a part of checkpoints, as JSON.
 Layout = Mapping[int, Mapping[str, Any]]
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
@@ -448,9 +448,10 @@ class ReplicaAccumulators(Trackable):
                     raise tf.errors.InvalidArgumentError(
                         None,
                         None,
-                        f"{self._title}: the gradients of {name_of(each.variable)} are accumulated "
-                        f"in another way than in the checkpoint: expected a {expected} accumulator, "
-                        f"got a {got} one. Restore before the first micro-batch.",
+                        f"{self._title}: the gradients of {name_of(each.variable)} are "
+                        "accumulated in another way than in the checkpoint: expected a "
+                        f"{expected} accumulator, got a {got} one. Restore before the first "
+                        "micro-batch.",
                     )
         self.reset()
         for replica, kinds in layout.items():

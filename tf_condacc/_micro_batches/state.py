@@ -30,9 +30,7 @@ class GradientAccumulatorState(Trackable):
         title: What error messages call the object.
     """
 
-    def __init__(
-        self, replicas: ReplicaAccumulators, absences: KnownAbsences, title: str
-    ) -> None:
+    def __init__(self, replicas: ReplicaAccumulators, absences: KnownAbsences, title: str) -> None:
         self._replicas = replicas
         self._absences = absences
         self._title = title
@@ -88,7 +86,7 @@ class GradientAccumulatorState(Trackable):
             found = json.loads(text)
             version, spec, layout = found["version"], found["spec"], found["replicas"]
             sets = [Positions(int(position) for position in each) for each in found["absences"]]
-            checked = {int(replica): _checked_kinds(kinds, spec) for replica, kinds in layout.items()}
+            checked = {int(key): _checked_kinds(kinds, spec) for key, kinds in layout.items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._invalid(f"The saved state is damaged: {error!r}.") from error
         if version != _VERSION:
@@ -99,7 +97,9 @@ class GradientAccumulatorState(Trackable):
         if not checked:
             own = {**own, "num_replicas": spec.get("num_replicas")}
         if spec != own:
-            raise self._invalid(f"The saved state is that of another one: expected {own}, got {spec}.")
+            raise self._invalid(
+                f"The saved state is that of another one: expected {own}, got {spec}."
+            )
         number = len(self._replicas.roles(checked))
         total = int(tf.reduce_sum(sizes))
         if len(sizes) != number or total != len(states) or bool(tf.reduce_any(sizes < 0)):

@@ -78,7 +78,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 f"'{model.name}' has not been {what}."
             )
         if save_freq < 1:
-            raise ValueError(f"TrainingCheckpoint expects save_freq of at least 1, got {save_freq}.")
+            raise ValueError(
+                f"TrainingCheckpoint expects save_freq of at least 1, got {save_freq}."
+            )
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         self._save_freq = save_freq

@@ -189,8 +189,9 @@ class Accumulator {
     // The contributors of the round's gradients, and the number of the gradient of each, counted
     // from 1 in order of arrival. There may be thousands.
     // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
-    // may export those of std::unordered_map<int64_t, int64_t>, compiled with another version of the
-    // standard library, and its functions and ours would free a node twice if memory is refused.
+    // may export those of std::unordered_map<int64_t, int64_t>, compiled with another version of
+    // the standard library, and its functions and ours would free a node twice if memory is
+    // refused.
     struct Hash {
       size_t operator()(int64_t contributor) const { return std::hash<int64_t>()(contributor); }
     };

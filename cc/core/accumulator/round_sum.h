@@ -63,8 +63,8 @@ using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
 // may run at any time. No two other unlocked methods of one sum run at the same time. While
-// RunFold() or RunSave() runs, gradients may be appended; while the others run, only const methods may be
-// called.
+// RunFold() or RunSave() runs, gradients may be appended; while the others run, only const methods
+// may be called.
 class RoundSum {
  public:
   RoundSum() = default;

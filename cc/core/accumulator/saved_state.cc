@@ -15,8 +15,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 constexpr char kMagic[8] = {'c', 'o', 'n', 'd', 'a', 'c', 'c', '\0'};
 constexpr uint32_t kVersion = 1;
 constexpr size_t kAlignment = 64;
-constexpr int64_t kMaxRank = 254;                  // That of TensorFlow's tensors.
-constexpr int64_t kMaxCount = int64_t{1} << 53;    // No counter has ever come so far.
+constexpr int64_t kMaxRank = 254;                // That of TensorFlow's tensors.
+constexpr int64_t kMaxCount = int64_t{1} << 53;  // No counter has ever come so far.
 constexpr size_t kMaxBytes = size_t{1} << 62;
 
 // The numbers of data types and reductions in states, which never change.
@@ -77,8 +77,9 @@ struct Spec {
   }
   std::string ToString() const {
     static constexpr const char* kKinds[] = {"unknown", "dense", "sparse"};
-    static constexpr const char* kTypes[] = {"unknown",   "float16",    "bfloat16", "float32", "float64",
-                                             "complex64", "complex128", "int32",    "int64"};
+    static constexpr const char* kTypes[] = {"unknown",    "float16", "bfloat16",
+                                             "float32",    "float64", "complex64",
+                                             "complex128", "int32",   "int64"};
     static constexpr const char* kReductions[] = {"unknown", "MEAN", "SUM", "GLOBAL_MEAN"};
     return "a " + NameIn(kKinds, kind) + " accumulator of dtype " + NameIn(kTypes, dtype) +
            ", shape " + shape.ToString() + " and reduction_type " + NameIn(kReductions, reduction);
@@ -236,20 +237,20 @@ Status ReadCounts(StateReader* reader, SavedState* state) {
   if (reader->has_failed()) return Damaged("it is cut off");
   if (state->num_dropped < 0 || state->num_dropped > kMaxCount) {
     return Damaged("expected a number of dropped gradients, got " +
-                  std::to_string(state->num_dropped));
+                   std::to_string(state->num_dropped));
   }
-  const bool counts_fit = sum.num_accumulated >= (state->has_sum ? 1 : 0) &&
-                          sum.num_accumulated <= sum.num_appended && sum.num_appended <= kMaxCount &&
-                          (state->has_sum || sum.num_appended == 0);
+  const bool counts_fit =
+      sum.num_accumulated >= (state->has_sum ? 1 : 0) && sum.num_accumulated <= sum.num_appended &&
+      sum.num_appended <= kMaxCount && (state->has_sum || sum.num_appended == 0);
   if (!counts_fit) {
     return Damaged("got " + std::to_string(sum.num_accumulated) + " accumulated gradients of " +
-                  std::to_string(sum.num_appended) + (state->has_sum ? "" : " without a sum"));
+                   std::to_string(sum.num_appended) + (state->has_sum ? "" : " without a sum"));
   }
   const bool weight_fits = std::isfinite(sum.total_weight) && sum.total_weight >= 0 &&
                            (state->has_sum || sum.total_weight == 0);
   if (weight_fits) return Status();
   return Damaged("expected a finite weight of gradients that is not negative, got " +
-                std::to_string(sum.total_weight));
+                 std::to_string(sum.total_weight));
 }
 
 Status ReadContributions(StateReader* reader, SavedState* state) {
@@ -323,12 +324,12 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
   const char* const magic = reader.Take(sizeof(kMagic));
   if (magic == nullptr || std::memcmp(magic, kMagic, sizeof(kMagic)) != 0) {
     return BadState("Expected the saved state of an accumulator, got " + std::to_string(num_bytes) +
-                   " bytes that are none");
+                    " bytes that are none");
   }
   const auto version = reader.Get<uint32_t>();
   if (version != kVersion) {
     return BadState("The saved state has another version: expected " + std::to_string(kVersion) +
-                   ", got " + std::to_string(version));
+                    ", got " + std::to_string(version));
   }
   Spec got;
   got.kind = reader.Get<uint32_t>();
@@ -343,7 +344,7 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
   const Spec expected = Spec::Of(kind, options);
   if (!(got == expected)) {
     return BadState("The saved state is that of another accumulator: expected " +
-                   expected.ToString() + ", got " + got.ToString());
+                    expected.ToString() + ", got " + got.ToString());
   }
   if (deterministic != 0 || num_contributors != 0 || has_sum > 1) {
     return BadState("The saved state has features that this version does not have");

@@ -17,8 +17,8 @@
 //
 // The fields `deterministic` and `num_contributors`, and the early gradients, are reserved for
 // accumulators that add gradients in the order of their contributors. An early gradient, which
-// cannot be added yet, is its contributor (int64), its weight (double), the shape of its values, and
-// its indices and values as those of a sum, but of the gradients' own dtype.
+// cannot be added yet, is its contributor (int64), its weight (double), the shape of its values,
+// and its indices and values as those of a sum, but of the gradients' own dtype.
 //
 // The bytes depend on what was accumulated, and not on how much of it had been folded.
 #ifndef CONDACC_CORE_ACCUMULATOR_SAVED_STATE_H_

@@ -164,8 +164,7 @@ Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
   total_weight_ = saved.total_weight;
   state_ = sums_in_float32 ? State::kInFloat32Sum : State::kInResult;
   const Buffer& sum = sums_in_float32 ? float32_sum_ : result_;
-  return workspace.Copy(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)),
-                        sum.data());
+  return workspace.Copy(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)), sum.data());
 }
 
 void DenseSum::Clear() noexcept {

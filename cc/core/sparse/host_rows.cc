@@ -101,8 +101,8 @@ Status HostRows::Restore(const SavedSum& saved, int64_t index_bound, Workspace& 
   RowPieces sums(rows.indices, num_rows, row_bytes, workspace);
   size_t first = 0;
   for (const RowPieces::Span& piece : sums.spans()) {
-    status = workspace.Copy(saved.values + first * row_bytes, piece.num_items * row_bytes,
-                            piece.memory);
+    status =
+        workspace.Copy(saved.values + first * row_bytes, piece.num_items * row_bytes, piece.memory);
     if (!status.ok()) return status;
     for (size_t i = 0; i < piece.num_items; ++i) {
       rows.sums[first + i] = piece.memory + i * row_bytes;

@@ -80,7 +80,7 @@ class HostRows {
   const RowFormat& format_;
   MergedRows merged_;
   std::vector<HostSource> saved_sources_;  // Set from BeginSave() to RunSave().
-  std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
+  std::unique_ptr<Output> output_;         // Set from PrepareFinish() to Finish().
 };
 
 }  // namespace condacc

@@ -106,8 +106,7 @@ absl::Status Save(AccumulatorResource& accumulator, const NoAttributes&, OpKerne
   absl::Status allocated;
   const auto allocate = [&](size_t num_bytes, char** memory) {
     Tensor* state = nullptr;
-    allocated =
-        ctx->allocate_output(0, TensorShape({static_cast<int64_t>(num_bytes)}), &state);
+    allocated = ctx->allocate_output(0, TensorShape({static_cast<int64_t>(num_bytes)}), &state);
     if (!allocated.ok()) {
       return Status(StatusCode::kResourceExhausted, std::string(allocated.message()));
     }
@@ -179,11 +178,9 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
                             .HostMemory("global_step")
                             .HostMemory("num_discarded"),
                         ResetOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSave")
-                            .Device(DEVICE_DEFAULT)
-                            .HostMemory("handle")
-                            .HostMemory("state"),
-                        SaveOp);
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>AccumulatorSave").Device(DEVICE_DEFAULT).HostMemory("handle").HostMemory("state"),
+    SaveOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRestore")
                             .Device(DEVICE_DEFAULT)
                             .HostMemory("handle")

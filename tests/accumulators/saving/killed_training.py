@@ -1,8 +1,8 @@
 """A training that saves its state every few micro-batches, and may be killed at any time.
 
-It is run as ``killed_training.py FORM FOLDER KILL_SECS``. It prints "began" when it begins to train,
-and a digest of the weights at its end. It kills itself after a random time of up to KILL_SECS; 0
-means never. Made for `test_killed_trainings.py`.
+It is run as ``killed_training.py FORM FOLDER KILL_SECS SEED``. At its end, it prints a digest of
+the weights and how long it took. It kills itself after a random time of up to KILL_SECS, or
+never if that is 0.
 """
 
 from __future__ import annotations

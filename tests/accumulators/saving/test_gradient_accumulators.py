@@ -123,7 +123,10 @@ def test_an_object_that_is_made_after_the_restore_gets_its_state(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [({"reduction_type": "SUM"}, "'reduction_type': 'SUM'"), ({"variables": 2}, "'float32', '(3,)'")],
+    [
+        ({"reduction_type": "SUM"}, "'reduction_type': 'SUM'"),
+        ({"variables": 2}, "'float32', '(3,)'"),
+    ],
 )
 def test_the_state_of_another_object_is_refused(arguments, expected, tmp_path):
     saved = Model()

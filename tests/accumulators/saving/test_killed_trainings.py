@@ -36,7 +36,8 @@ def undisturbed(form: str) -> tuple[str, float]:
     return result
 
 
-def check(form: str, folder: Path, seed: int) -> None:
+def check(form: str, folder: Path, seed: int) -> int:
+    """Runs a training that is killed up to three times. Returns how often it was killed."""
     digest, took = undisturbed(form)
     num_killed = 0
     for number in range(3):
@@ -47,7 +48,8 @@ def check(form: str, folder: Path, seed: int) -> None:
     else:
         result = run(form, folder)
     assert result is not None
-    assert result[0] == digest, (seed, num_killed)
+    assert result[0] == digest
+    return num_killed
 
 
 def test_the_sums_depend_on_the_order_of_the_additions():
@@ -62,7 +64,7 @@ def test_the_sums_depend_on_the_order_of_the_additions():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_killed_training_ends_with_the_same_bits(form, tmp_path):
-    check(form, tmp_path, seed=1)
+    assert check(form, tmp_path, seed=5) > 0  # The seed kills it early.
 
 
 @pytest.mark.long

@@ -32,8 +32,8 @@ class SparseState : public testing::TestWithParam<Reduction> {
     return options;
   }
   void Add(Accumulator& accumulator, const Slices& slices) {
-    EXPECT_TRUE(
-        accumulator.Apply(0, GradientOf(slices, kStateWidth, /*owned=*/true), workspace_).is_added());
+    EXPECT_TRUE(accumulator.Apply(0, GradientOf(slices, kStateWidth, /*owned=*/true), workspace_)
+                    .is_added());
   }
   Slices Taken(Accumulator& accumulator, int num_required) {
     SparseTake take(num_required);
@@ -167,8 +167,7 @@ TEST_P(SparseStateBytes, AreNotReadOrWrittenWithoutMemory) {
   }
   EXPECT_EQ(SavedBytes(accumulator, workspace_), before);
   workspace_.RefuseAllocation(0);
-  const Status status =
-      accumulator.Save(workspace_, [](size_t, char**) { return Status(); });
+  const Status status = accumulator.Save(workspace_, [](size_t, char**) { return Status(); });
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(SavedBytes(accumulator, workspace_), before);
 }
