@@ -67,9 +67,10 @@ class GradientAccumulator(Trackable):
     ``sum(w * g) / sum(w)``, in which a micro-batch without a weight counts as 1. Under a strategy
     the sums are those of all replicas.
 
-    Neither SavedModels nor checkpoints contain gradients. If ``tf.train.Checkpoint`` restores an
-    object that has a GradientAccumulator, eagerly, then what was accumulated before is discarded,
-    as by `reset`, and a warning is logged. ``copy.deepcopy`` makes one that is empty.
+    ``tf.train.Checkpoint`` saves and restores what is accumulated, eagerly also into an object that
+    has not accumulated yet. A checkpoint without it discards what was accumulated before, as by
+    `reset`, and a warning is logged. SavedModels contain no gradients, and ``copy.deepcopy`` makes
+    an object that is empty.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of

@@ -112,13 +112,13 @@ class RoundSum {
   // Unlocked: asks for memory once, and copies the sum of the noted gradients to it. Changes
   // nothing. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) {
-    return Status(StatusCode::kUnimplemented, "The sum cannot be saved");
+    return CannotSave();
   }
   // Unlocked: makes an empty sum the saved one. Returns InvalidArgument if that does not fit the
   // options, whose kind and type it has. After an error, only Clear() may follow. May throw
   // std::bad_alloc.
   virtual Status Restore(const SavedSum& /*saved*/, Workspace& /*workspace*/) {
-    return Status(StatusCode::kUnimplemented, "The sum cannot be restored");
+    return CannotSave();
   }
 
   // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
@@ -146,6 +146,11 @@ class RoundSum {
   virtual void Clear() noexcept = 0;
 
  protected:
+  static Status CannotSave() {
+    return Status(StatusCode::kUnimplemented,
+                  "Gradients on a GPU can be neither saved nor restored. Take them before");
+  }
+
   std::vector<int64_t> refused_;
 };
 

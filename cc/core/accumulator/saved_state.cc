@@ -142,7 +142,9 @@ class StateReader {
   }
   // Returns `size` bytes from the next multiple of kAlignment on.
   const char* TakePlaced(size_t size) {
-    while (!has_failed_ && position_ % kAlignment != 0) has_failed_ = Get<char>() != 0;
+    while (!has_failed_ && position_ % kAlignment != 0) {
+      if (Get<char>() != 0) has_failed_ = true;
+    }
     return Take(size);
   }
   Shape GetShape() {

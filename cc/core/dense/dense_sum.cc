@@ -136,6 +136,7 @@ double DenseSum::BeginSave() {
 }
 
 Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
+  if (!options_.is_in_host_memory) return CannotSave();
   // Append() may run at the same time, so only members that it leaves alone are used here.
   SumMemory memory;
   const Status status = place(shape_, &memory);
@@ -148,6 +149,7 @@ Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
   CONDACC_INVARIANT(empty());
+  if (!options_.is_in_host_memory) return CannotSave();
   if (!options_.shape.IsCompatibleWith(saved.shape)) {
     return Status(StatusCode::kInvalidArgument,
                   "Shape mismatch: expected " + options_.shape.ToString() +

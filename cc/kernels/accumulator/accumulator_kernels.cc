@@ -92,17 +92,8 @@ class ResetOp : public ResourceOp<AccumulatorResource, ResetAttributes, Reset> {
   bool IsExpensive() override { return true; }
 };
 
-// Returns Unimplemented if the accumulator is not in host memory.
-absl::Status CheckCanSave(const AccumulatorResource& accumulator) {
-  if (accumulator.device().is_host) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("Only accumulators on a CPU can be saved and restored (", accumulator.where(),
-                   " is on a GPU). Take its gradients before a checkpoint is saved."));
-}
-
 // Input: handle. Output: state.
 absl::Status Save(AccumulatorResource& accumulator, const NoAttributes&, OpKernelContext* ctx) {
-  TF_RETURN_IF_ERROR(CheckCanSave(accumulator));
   absl::Status allocated;
   const auto allocate = [&](size_t num_bytes, char** memory) {
     Tensor* state = nullptr;
@@ -120,7 +111,6 @@ absl::Status Save(AccumulatorResource& accumulator, const NoAttributes&, OpKerne
 
 // Inputs: handle, state.
 absl::Status Restore(AccumulatorResource& accumulator, const NoAttributes&, OpKernelContext* ctx) {
-  TF_RETURN_IF_ERROR(CheckCanSave(accumulator));
   const Tensor& state = ctx->input(1);
   if (state.dims() != 1) {
     return accumulator.Invalid(absl::StrCat("Argument state must be a vector, but had bad shape ",

@@ -26,8 +26,7 @@ constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,
                          [](tensorflow::OpKernelContext*) { return Status(); },
                          HostHoldBudget,
                          [] { return SumOptions(); },
-                         /*merges_wait=*/false,
-                         /*is_host=*/true};
+                         /*merges_wait=*/false};
 #if defined(CONDACC_CUDA)
 constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          NewSparseSum<DeviceRows>,
@@ -35,8 +34,7 @@ constexpr Device kGpu = {MakeWorkspace<GpuWorkspace>,
                          CheckGpu,
                          GpuHoldBudget,
                          [] { return SumOptions::OfQueue(kMaxDenseInputs); },
-                         /*merges_wait=*/true,
-                         /*is_host=*/false};
+                         /*merges_wait=*/true};
 #endif
 
 }  // namespace

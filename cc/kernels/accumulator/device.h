@@ -53,8 +53,6 @@ struct Device {
   // If true, folds and takes of sparse gradients wait for the device. Those of dense gradients
   // never do.
   bool merges_wait;
-  // If true, gradients are in host memory, so that a state can be copied from it and to it.
-  bool is_host;
 };
 
 // Returns the kind of device that the kernel is made for.

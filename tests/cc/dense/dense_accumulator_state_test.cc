@@ -302,6 +302,21 @@ TEST_F(DenseState, IsNotSavedWithoutMemory) {
   EXPECT_EQ(Take(accumulator), 8.0f);
 }
 
+TEST_F(DenseState, OfGradientsOnADeviceIsNotSupported) {
+  Accumulator::Options options = Options();
+  options.sum.is_in_host_memory = false;
+  Accumulator accumulator(options);
+  accumulator.SetGlobalStep(3);
+  const std::string empty = SavedBytes(accumulator, workspace_);
+  Add(accumulator, 1, workspace_);
+  const auto allocate = [](size_t, char**) { return Status(); };
+  EXPECT_EQ(accumulator.Save(workspace_, allocate).code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(RestoreBytes(State(), accumulator, workspace_).code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(accumulator.num_accumulated(), 1);
+  EXPECT_TRUE(RestoreBytes(empty, accumulator, workspace_).ok());
+  EXPECT_EQ(accumulator.num_accumulated(), 0);
+}
+
 // The round changes in every way while the sum is copied.
 class DuringADenseSave : public DenseState {
  protected:
