@@ -101,7 +101,10 @@ std::string WrongStateIn(const uint8_t* bytes, size_t size) {
     if (status.code() != StatusCode::kInvalidArgument) return status.message();
     return after == before ? "" : "an error changes the accumulator: " + status.message();
   }
-  if (after != std::string(state.data(), state.size())) return "it is saved as other bytes";
+  if (after.size() != state.size()) return "it is saved as fewer or more bytes";
+  for (size_t i = 0; i < after.size(); ++i) {
+    if (after[i] != state[i]) return "it is saved with another byte at " + std::to_string(i);
+  }
   if (accumulator.num_accumulated() == 0) return "";
   RecordedTake take(1);
   accumulator.Request(take.ptr(), nullptr, workspace);
