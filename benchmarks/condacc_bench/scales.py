@@ -96,6 +96,7 @@ class Scale:
     other_dtypes: Sequence[tuple[int, int]]  # Elements, number of gradients.
     tower_sums: Sequence[tuple[int, int, str]]  # Elements, number of gradients, producer.
     contributors: Sequence[int]  # Numbers of contributors in a round.
+    saves: Sequence[int]  # Elements of gradients.
     budget: Budget
     sparse: SparseScale
     sync: SyncScale
@@ -148,6 +149,7 @@ def default_scale(seconds: float) -> Scale:
         other_dtypes=[(16 * MI, 8)],
         tower_sums=_TOWER_SUMS,
         contributors=(100, 1000, 10_000),
+        saves=(MI, 16 * MI),
         budget=Budget(min_rounds=5, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [64], [1, 8, 32, 128]), *_WIDTHS],
@@ -170,6 +172,7 @@ def full_scale(seconds: float) -> Scale:
         other_dtypes=[*product([MI, 16 * MI], [8])],
         tower_sums=_TOWER_SUMS,
         contributors=(100, 1000, 10_000),
+        saves=(MI, 16 * MI),
         budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [16, 64, 256], [1, 8, 32, 128]), *_WIDTHS],
@@ -191,6 +194,7 @@ def smoke_scale() -> Scale:
         other_dtypes=[(64, 2)],
         tower_sums=[(64, 2, "staged"), (128 * KI, 3, "shared")],
         contributors=(3,),
+        saves=(KI,),
         budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         sparse=SparseScale(
             uniform=[(10, 4, 1), (10, 4, 3)],

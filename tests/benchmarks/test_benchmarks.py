@@ -42,6 +42,7 @@ _RATIO_CASES = {
     "T": ["64 staged N=2", "128K shared N=3"],
     "P": ["apply_grad", "apply_indexed_slices_grad", "take_grad"],
     "C": ["3 contributors"],
+    "V": ["1K during saves"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
     "R": ["1 ps 2 workers 3 x 4"],
 }
@@ -56,6 +57,7 @@ _METRICS = {
     "T": ["sum"],
     "P": ["call"],
     "C": ["apply"],
+    "V": ["count", "apply"],
     "E": ["step"],
     "R": ["steps/s"],
 }

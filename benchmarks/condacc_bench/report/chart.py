@@ -33,6 +33,7 @@ _TITLES = {
     "T": "T  sum of N towers",
     "P": "P  methods in eager mode, against raw ops",
     "C": "C  many contributors, against ten",
+    "V": "V  during saves, against none",
     "E": "E  a step of two workers in one process",
     "R": "R  steps per second with processes",
     "G": "G  micro-batches, beside Keras and loops by hand",

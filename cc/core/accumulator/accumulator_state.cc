@@ -79,8 +79,10 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   next_round_ = std::move(next);
   discarded->place = Place::kDiscarded;
   changed_.NotifyAll();
-  if (NextAction(*discarded) == Action::kFree) Free(discarded);  // Otherwise, its folder frees it.
+  const bool must_free = NextAction(*discarded) == Action::kFree;  // Otherwise, its folder frees it.
+  // Free() releases the lock, and then the restored round may be another thread's.
   Proceed(restored, &call);
+  if (must_free) Free(discarded);
   return status;
 }
 

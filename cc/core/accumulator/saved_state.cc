@@ -248,7 +248,7 @@ Status ReadCounts(StateReader* reader, SavedState* state) {
     return Damaged("got " + std::to_string(sum.num_accumulated) + " accumulated gradients of " +
                    std::to_string(sum.num_appended) + (state->has_sum ? "" : " without a sum"));
   }
-  const bool weight_fits = std::isfinite(sum.total_weight) && sum.total_weight >= 0 &&
+  const bool weight_fits = std::isfinite(sum.total_weight) && !std::signbit(sum.total_weight) &&
                            (state->has_sum || sum.total_weight == 0);
   if (weight_fits) return Status();
   return Damaged("expected a finite weight of gradients that is not negative, got " +
