@@ -16,13 +16,16 @@ _ACCUMULATORS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 # The last part of the keys of accumulators in the checkpoints of sessions. TensorFlow's error for a
 # key that a checkpoint does not have contains it, and so tells what has saved the key.
 _KEY = "tf_condacc.saveables()"
+# The collection of the names of the operations that make accumulators which are not saved.
+_LEFT_OUT = "tf_condacc_accumulators_without_saveables"
 
 
 def saveables() -> list[Any]:
     """Returns objects by which a ``tf.compat.v1.train.Saver`` saves the graph's accumulators.
 
     A Saver that is made with them saves and restores the accumulated gradients, the contributors,
-    the step and the number of dropped gradients of each accumulator of the default graph:
+    the step and the number of dropped gradients of each accumulator of the default graph, except
+    those that `SyncReplicasOptimizer` has made, whose rounds begin anew after a restart:
 
     ```python
     saver = tf.compat.v1.train.Saver(
@@ -50,8 +53,19 @@ def saveables() -> list[Any]:
             "tf.train.Checkpoint saves accumulators that are its attributes, or those of objects "
             "in it."
         )
-    made = [op for op in v1.get_default_graph().get_operations() if op.type in _ACCUMULATORS]
+    left_out = set(v1.get_collection(_LEFT_OUT))
+    operations = v1.get_default_graph().get_operations()
+    made = [op for op in operations if op.type in _ACCUMULATORS and op.name not in left_out]
     return [_AccumulatorSaveable(op) for op in made]
+
+
+def leave_out(accumulator: ConditionalAccumulatorBase) -> None:
+    """Leaves an accumulator of the default graph out of `saveables`.
+
+    The rounds of `SyncReplicasOptimizer` are those of its gate, which begins anew after a restart:
+    an accumulator of a later round would refuse all gradients.
+    """
+    v1.add_to_collection(_LEFT_OUT, accumulator.accumulator_ref.op.name)
 
 
 def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:

@@ -104,6 +104,22 @@ def test_a_monitored_session_saves_an_accumulator_only_if_told_to(tmp_path, capl
     assert "SAVEABLE" not in caplog.text.upper()
 
 
+def test_the_accumulators_of_synchronous_training_are_left_out():
+    """Their rounds are those of a gate, which begins anew after a restart."""
+    with tf.Graph().as_default():
+        weights = v1.get_variable("w", [2], use_resource=True)
+        step = v1.train.get_or_create_global_step()
+        optimizer = tf_condacc.SyncReplicasOptimizer(
+            v1.train.GradientDescentOptimizer(0.1), replicas_to_aggregate=1, total_num_replicas=1
+        )
+        optimizer.minimize(tf.reduce_sum(weights), global_step=step)
+        assert tf_condacc.saveables() == []
+        mine = tf_condacc.ConditionalAccumulator(tf.float32, [], name="mine")
+        (saved,) = tf_condacc.saveables()
+        assert saved.name == "mine/tf_condacc.saveables()"
+        assert mine.accumulator_ref is saved.op
+
+
 def test_eager_accumulators_are_for_checkpoints_of_objects():
     with pytest.raises(RuntimeError, match=r"tf.train.Checkpoint"):
         tf_condacc.saveables()

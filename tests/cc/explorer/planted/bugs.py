@@ -19,7 +19,7 @@ class Bug:
 
 BUGS = [
     Bug(
-        breaks="A restore frees a round first, and then finishes one that another thread has taken.",
+        breaks="A restore frees a round first, and then finishes one that another thread took.",
         program="dense",
         file="accumulator/accumulator_state.cc",
         old="  Proceed(restored, &call);\n  if (must_free) Free(discarded);\n",
