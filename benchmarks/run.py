@@ -129,7 +129,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    names = ["D1", "D2", "D3", "D4", "S1", "SZ", "S2", "M", "T", "P", "C", "F", "E", "R", "G"]
+    names = ["D1", "D2", "D3", "D4", "S1", "SZ", "S2", "M", "T", "P", "C", "F", "V", "E", "R", "G"]
     add("--scenario", nargs="+", choices=names, default=names, metavar="S", help=" ".join(names))
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--full", action="store_true", help="all sizes; needs 8 GB and an hour")

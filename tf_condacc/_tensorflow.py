@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
+from tensorflow.python.checkpoint.restore import CheckpointPosition
 from tensorflow.python.eager import cancellation, context, core, execute
 from tensorflow.python.framework import config
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import device_setter
+from tensorflow.python.training.saving import saveable_object
 
 try:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
@@ -30,6 +34,10 @@ Trackable: Any = tf.__internal__.tracking.Trackable
 
 # The class of objects that tf.function takes as arguments by the tensors in them.
 CompositeTensor: Any = tf.__internal__.CompositeTensor
+
+# What a tf.compat.v1.train.Saver saves besides variables, and the tensors of which it consists.
+SaveableObject: Any = saveable_object.SaveableObject
+SaveSpec: Any = saveable_object.SaveSpec
 
 # Has functions that the public tf.nest lacks: they flatten only the upper levels of a structure.
 nest: Any = tf.__internal__.nest
@@ -81,6 +89,22 @@ class RestoreWatch:
             return False
         self._seen = tf_ops.uid()
         return True
+
+    def lacks(self, trackable: Any, child: str) -> bool:
+        """Returns whether an object is being restored from a checkpoint that lacks a child of it.
+
+        `_trackable_children` calls it. TensorFlow's function that calls that one knows what the
+        checkpoint has of the object, but does not pass it on.
+        """
+        if not self.is_restored(trackable):
+            return False
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            for position in frame.f_locals.values():
+                if isinstance(position, CheckpointPosition) and position.trackable is trackable:
+                    return all(each.local_name != child for each in position.object_proto.children)
+            frame = frame.f_back
+        return False
 
 
 def is_function(graph: tf.Graph) -> bool:

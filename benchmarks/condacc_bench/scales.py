@@ -101,6 +101,7 @@ class Scale:
     tower_sums: Sequence[tuple[int, int, str]]  # Elements, number of gradients, producer.
     contributors: Sequence[int]  # Numbers of contributors in a round.
     fixed_order: Sequence[tuple[int, int, str]]  # Elements, number of gradients, and producer.
+    saves: Sequence[int]  # Elements of gradients.
     budget: Budget
     sparse: SparseScale
     sync: SyncScale
@@ -154,6 +155,7 @@ def default_scale(seconds: float) -> Scale:
         tower_sums=_TOWER_SUMS,
         contributors=(100, 1000, 10_000),
         fixed_order=_FIXED_ORDER,
+        saves=(MI, 16 * MI),
         budget=Budget(min_rounds=5, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [64], [1, 8, 32, 128]), *_WIDTHS],
@@ -178,6 +180,7 @@ def full_scale(seconds: float) -> Scale:
         tower_sums=_TOWER_SUMS,
         contributors=(100, 1000, 10_000),
         fixed_order=_FIXED_ORDER,
+        saves=(MI, 16 * MI),
         budget=Budget(min_rounds=7, max_rounds=41, seconds=seconds),
         sparse=SparseScale(
             uniform=[*product(_ROWS, [16, 64, 256], [1, 8, 32, 128]), *_WIDTHS],
@@ -201,6 +204,7 @@ def smoke_scale() -> Scale:
         tower_sums=[(64, 2, "staged"), (128 * KI, 3, "shared")],
         contributors=(3,),
         fixed_order=[(64, 3, "staged")],
+        saves=(KI,),
         budget=Budget(min_rounds=2, max_rounds=2, seconds=0),
         sparse=SparseScale(
             uniform=[(10, 4, 1), (10, 4, 3)],

@@ -17,6 +17,7 @@ from condacc_bench.cases.fixed_order import ARRIVAL, AT_RANDOM, IN_ORDER, implem
 from condacc_bench.cases.limit import Limit
 from condacc_bench.cases.many_variables import PRODUCERS as MANY_VARIABLES_PRODUCERS
 from condacc_bench.cases.many_variables import ManyVariables
+from condacc_bench.cases.saves import Saves
 from condacc_bench.cases.sparse_cycle import SparseCycle
 from condacc_bench.cases.tower_sum import TowerSum
 from condacc_bench.report import goals
@@ -253,6 +254,26 @@ def fixed_order(run: Run) -> Iterator[Result]:
             )
 
 
+def saves(run: Run) -> Iterator[Result]:
+    """Runs scenario V, calls while another thread saves, compared with calls without saves."""
+    for size in run.scale.saves:
+        cases = {"saved": Saves(size, True), "alone": Saves(size, False)}
+        samples = rounds.run_rounds(cases, run.scale.budget)
+        rounds.close(cases)
+        for metric, goal in goals.DURING_SAVES.items():
+            yield compare(
+                samples,
+                "saved",
+                "alone",
+                metric,
+                scenario="V",
+                case=f"{in_words(size)} during saves",
+                parameters={"size": size},
+                goal=goal,
+                against="no saves",
+            )
+
+
 SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "D1": cycles,
     "D2": small_variables,
@@ -266,6 +287,7 @@ SCENARIOS: dict[str, Callable[[Run], Iterator[Result]]] = {
     "P": eager_calls,
     "C": contributors,
     "F": fixed_order,
+    "V": saves,
     "E": sync_scenarios.threads,
     "R": sync_scenarios.clusters,
     "G": sync_scenarios.micro_batches,

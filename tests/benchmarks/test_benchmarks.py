@@ -47,6 +47,7 @@ _RATIO_CASES = {
         for case in ("D1 64 staged N=3", "S1 10x4 N=3")
         for order in ("in order", "at random", "again")
     ],
+    "V": ["1K during saves"],
     "E": [f"{place} {model}" for place in PLACES for model in ("2 x 4", "1 x 4 1K rows")],
     "R": ["1 ps 2 workers 3 x 4"],
 }
@@ -62,6 +63,7 @@ _METRICS = {
     "P": ["call"],
     "C": ["apply"],
     "F": ["cycle"],
+    "V": ["count", "apply"],
     "E": ["step"],
     "R": ["steps/s"],
 }

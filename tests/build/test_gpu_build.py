@@ -34,7 +34,10 @@ FOR_EVERY_DEVICE = {
     "Condacc>Import_tf_condacc_first",
     *(
         f"Condacc>Accumulator{what}"
-        for what in ("GlobalStep", "NumAccumulated", "NumDropped", "Reset", "SetGlobalStep")
+        for what in (
+            *("GlobalStep", "NumAccumulated", "NumDropped", "Reset", "SetGlobalStep"),
+            *("Save", "Restore"),  # The state is in host memory.
+        )
     ),
 }
 

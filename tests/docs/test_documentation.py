@@ -15,10 +15,11 @@ from tests.docs.programs import PROGRAM, ROOT, printed_by, programs_of
 from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
 
-_NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas")
+_NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas", "state")
 PAGES_OF_PROGRAMS = ["README.md", "docs/getting-started.md"]
 PAGES_OF_PROGRAMS += [f"docs/guides/{name}.md" for name in _NAMES]
-_OF_KERAS_3 = ("docs/guides/keras.md", "docs/guides/parity.md")  # Their programs use Keras 3.
+# Their programs use Keras 3.
+_OF_KERAS_3 = ("docs/guides/keras.md", "docs/guides/parity.md", "docs/guides/state.md")
 
 # Runs each block of code separately, and marks the beginning of its output.
 _RUN_BLOCKS = """

@@ -17,7 +17,7 @@ PRIVATE = re.compile(
     r"^\s*(from|import) (tensorflow\.python|keras\.src)|\b__internal__\b", re.MULTILINE
 )
 # These are public names of named tuples and of the modules os and sys.
-OF_PYTHON = {"_asdict", "_current_frames", "_exit", "_fields", "_replace"}
+OF_PYTHON = {"_asdict", "_current_frames", "_exit", "_fields", "_getframe", "_replace"}
 
 
 def test_private_modules_of_tensorflow_are_used_in_one_module():

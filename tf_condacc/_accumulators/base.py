@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
+from tf_condacc._accumulators.state import AccumulatorState
 from tf_condacc._accumulators.tracing import AccumulatorSpec, number_of
 from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
@@ -33,6 +34,8 @@ from tf_condacc._tensorflow import (
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
+_STATE = "state"  # The name of the child that has the state.
+_warned_restore = -1  # The number of the last restore that a warning was about.
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 _SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
@@ -71,7 +74,12 @@ class ConditionalAccumulatorBase(Trackable):
     function that XLA compiles raises RuntimeError when the function is traced. A function that
     uses an accumulator can be exported with ``tf.saved_model.save`` if the accumulator was made
     eagerly and is an attribute of the exported object. The accumulator of the loaded object is a
-    new one, and empty: neither SavedModels nor checkpoints contain gradients.
+    new one, and empty: SavedModels contain no gradients.
+
+    ``tf.train.Checkpoint`` saves and restores an accumulator on a CPU that is an attribute of its
+    objects: the accumulated gradients with their contributors and weights, the step, and the number
+    of dropped gradients. A restored round continues with the same bits, and replaces the round that
+    was there, as `reset` does. `tf_condacc.saveables` does the same for sessions.
 
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.
@@ -108,6 +116,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
         self._restores = RestoreWatch()
+        self._track_trackable(AccumulatorState(accumulator_ref), _STATE)
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
             self._name = f"{scope}/" if scope else ""
@@ -378,28 +387,34 @@ class ConditionalAccumulatorBase(Trackable):
         return resource.resource_handle
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the resource for SavedModels. Checkpoints do not contain its gradients.
+        """Returns the resource for SavedModels, and the state as well for checkpoints.
 
         TensorFlow also calls this while it restores a checkpoint.
         """
-        if save_type == "checkpoint" and self._restores.is_restored(self):
-            self._note_restore()
-        return super()._trackable_children(save_type, **arguments)
+        children = dict(super()._trackable_children(save_type, **arguments))
+        if save_type != "checkpoint":
+            children.pop(_STATE, None)
+        elif self._restores.lacks(self, _STATE) and tf.executing_eagerly():
+            self._begin_empty()
+        return children
 
-    def _note_restore(self) -> None:
-        """Logs a warning if a restored checkpoint leaves gradients of the time before it here."""
-        if not tf.executing_eagerly():
+    def _begin_empty(self) -> None:
+        """Discards what is accumulated, and logs one warning for all accumulators of a restore."""
+        global _warned_restore
+        discarded = int(self.reset(self.global_step()))
+        if self._self_update_uid == _warned_restore:
             return
-        number = int(self.num_accumulated())
-        if number > 0:
-            _LOG.warning(
-                "%s '%s' keeps its %d accumulated gradients and its step although a checkpoint is "
-                "restored, because checkpoints contain neither. Call reset(global_step) to discard "
-                "the gradients and to set the step.",
-                type(self).__name__,
-                self._handle_name(),
-                number,
-            )
+        _warned_restore = self._self_update_uid
+        _LOG.warning(
+            "The checkpoint that is restored has no state of %s '%s', because an older version of "
+            "tf_condacc saved it: its round begins empty (%d gradients of the time before were "
+            "discarded), and its step stays %d, which set_global_step changes. The same holds for "
+            "all other accumulators of the checkpoint.",
+            type(self).__name__,
+            self._handle_name(),
+            discarded,
+            int(self.global_step()),
+        )
 
     def __copy__(self) -> ConditionalAccumulatorBase:
         """Returns an empty accumulator with the same step. Raises TypeError, as `__deepcopy__`."""
@@ -430,6 +445,7 @@ class ConditionalAccumulatorBase(Trackable):
         copied._restores = RestoreWatch()
         copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
+        copied._track_trackable(AccumulatorState(copied._accumulator_ref), _STATE)
         copied.set_global_step(self.global_step())
         return copied
 

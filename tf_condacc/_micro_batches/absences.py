@@ -47,6 +47,11 @@ class KnownAbsences:
             if not {absent & branch for branch in (possible, *branches)} <= branches:
                 self._warn(absent, "was traced before the gradients of")
 
+    @property
+    def sets(self) -> list[Positions]:
+        """The known sets."""
+        return list(self._sets)
+
     def branches(self, possible: Positions) -> list[Positions]:
         """Returns the sets that the update of a graph may leave out, the largest ones first.
 

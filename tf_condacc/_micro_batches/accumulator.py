@@ -17,6 +17,7 @@ from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positio
 from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, checked_variables
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
 from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken, VariableSum
+from tf_condacc._micro_batches.state import GradientAccumulatorState
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import (
     RestoreWatch,
@@ -27,6 +28,7 @@ from tf_condacc._tensorflow import (
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
+_STATE = "state"  # The name of the child that has the state.
 
 _thread = threading.local()
 
@@ -68,9 +70,10 @@ class GradientAccumulator(Trackable):
     Each replica adds its gradients in the order of the calls, so its result has the same bits in
     each run. It is the strategy that adds up the replicas' results.
 
-    Neither SavedModels nor checkpoints contain gradients. If ``tf.train.Checkpoint`` restores an
-    object that has a GradientAccumulator, eagerly, then what was accumulated before is discarded,
-    as by `reset`, and a warning is logged. ``copy.deepcopy`` makes one that is empty.
+    ``tf.train.Checkpoint`` saves and restores what is accumulated, eagerly also into an object that
+    has not accumulated yet. A checkpoint without it discards what was accumulated before, as by
+    `reset`, and a warning is logged. SavedModels contain no gradients, and ``copy.deepcopy`` makes
+    an object that is empty.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of
@@ -136,7 +139,12 @@ class GradientAccumulator(Trackable):
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._absences = KnownAbsences(self._checks)
         self._restores = RestoreWatch()
+        self._track_parts()
+
+    def _track_parts(self) -> None:
+        state = GradientAccumulatorState(self._replicas, self._absences, self._title)
         self._track_trackable(self._replicas, "replicas")
+        self._track_trackable(state, _STATE)
 
     @property
     def name(self) -> str:
@@ -410,7 +418,7 @@ class GradientAccumulator(Trackable):
             if name != "_replicas" and not name.startswith("_self_"):  # Trackable's own attributes.
                 copied.__dict__[name] = copy.deepcopy(value, memo)
         copied._replicas = self._replicas.emptied(copied._checks)
-        copied._track_trackable(copied._replicas, "replicas")
+        copied._track_parts()
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -422,16 +430,18 @@ class GradientAccumulator(Trackable):
         )
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the accumulators for SavedModels. Checkpoints do not contain them.
+        """Returns the accumulators for SavedModels, and the state for checkpoints.
 
-        TensorFlow also calls this while it restores a checkpoint. What is accumulated is then
-        discarded.
+        TensorFlow also calls this while it restores a checkpoint. If that has no state, what is
+        accumulated is discarded.
         """
+        children = dict(super()._trackable_children(save_type, **arguments))
+        state = children.pop(_STATE)
         if save_type != "checkpoint":
-            return super()._trackable_children(save_type, **arguments)
-        if self._restores.is_restored(self):
-            self._discard_because("a checkpoint is restored")
-        return {}
+            return children
+        if self._restores.lacks(self, _STATE):
+            self._discard_because("the checkpoint that is restored has no state of it")
+        return {_STATE: state}
 
     def _discard_because(self, reason: str) -> None:
         """Discards what is accumulated, because other weights take the place of the variables'."""

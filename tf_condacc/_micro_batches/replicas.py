@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +19,10 @@ from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+# For each replica, by its number: which accumulators are sparse, which variables have had slices,
+# and whether there are weights. It is a part of checkpoints, as JSON.
+Layout = Mapping[int, Mapping[str, Any]]
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
@@ -157,12 +161,12 @@ class WeightSum:
 
     Args:
         name: Name of the accumulator.
-        replica: Number of the replica.
+        device: Device of the replica.
     """
 
-    def __init__(self, name: str, replica: int) -> None:
+    def __init__(self, name: str, device: str | None) -> None:
         # Sums the weights and counts them, because not every micro-batch has a weight.
-        with tf.init_scope(), tf.device(_device_of(replica)):
+        with tf.init_scope(), tf.device(device):
             self.accumulator = _FoldingAccumulator(tf.float64, [2], name=name, reduction_type="SUM")
 
     def add(self, weight: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
@@ -203,13 +207,13 @@ class AbsenceCounts:
 
     Args:
         name: Name of the accumulator.
-        replica: Number of the replica.
+        device: Device of the replica.
         num_variables: Number of variables.
     """
 
-    def __init__(self, name: str, replica: int, num_variables: int) -> None:
+    def __init__(self, name: str, device: str | None, num_variables: int) -> None:
         self._num_variables = num_variables
-        with tf.init_scope(), tf.device(_device_of(replica)):
+        with tf.init_scope(), tf.device(device):
             self.accumulator = _FoldingAccumulator(
                 tf.float64, [num_variables], name=name, reduction_type="SUM"
             )
@@ -346,19 +350,122 @@ class ReplicaAccumulators(Trackable):
         """
         replica = self._replica()
         if replica not in self._sums:
-            # Error messages of the operations contain the names of the accumulators.
-            names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
-            sums = _make_sums(replica, names, self._variables, gradients, self._reduction_type)
-            for position, each in enumerate(sums):
-                self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
-            counts = AbsenceCounts(f"{self._name}/absences", replica, len(self._variables))
-            self._track_trackable(counts.accumulator, f"replica_{replica}_absences")
-            self._sums[replica], self._strategy = sums, own_strategy()
-            self._absences[replica] = counts
+            are_sparse = [
+                _is_sparse(gradient, variable)
+                for gradient, variable in zip(gradients, self._variables, strict=True)
+            ]
+            self._make_sums(replica, are_sparse, own_strategy())
         sums = self._sums[replica]
         for gradient, each in zip(gradients, sums, strict=True):
             each.has_slices |= isinstance(gradient, tf.IndexedSlices)
         return sums
+
+    def _make_sums(
+        self,
+        replica: int,
+        are_sparse: Sequence[bool],
+        strategy: tf.distribute.Strategy | None,
+    ) -> None:
+        """Makes the accumulators of a replica."""
+        # Error messages of the operations contain the names of the accumulators.
+        names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
+        device = _device_of(replica, strategy)
+        sums = _make_sums(device, names, self._variables, are_sparse, self._reduction_type)
+        for position, each in enumerate(sums):
+            self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
+        counts = AbsenceCounts(f"{self._name}/absences", device, len(self._variables))
+        self._track_trackable(counts.accumulator, f"replica_{replica}_absences")
+        self._sums[replica], self._strategy = sums, strategy
+        self._absences[replica] = counts
+
+    def _make_weights(self, replica: int, strategy: tf.distribute.Strategy | None) -> None:
+        """Makes the weights of a replica.
+
+        Raises:
+            RuntimeError: A function was traced that takes means without dividing by weights.
+        """
+        if self._is_traced_without_weights:
+            raise RuntimeError(
+                f"{self._title}: the first weight is given after a function was traced that "
+                "takes gradients, which would not divide by weights. Give weights in the "
+                "first function that is traced; a micro-batch without one has weight=1.0."
+            )
+        weights = WeightSum(f"{self._name}/weights", _device_of(replica, strategy))
+        self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
+        self._weights[replica] = weights
+
+    def spec(self) -> dict[str, Any]:
+        """Returns what must be equal in a checkpoint and in the object, as JSON can have it."""
+        return {
+            "reduction_type": self._reduction_type,
+            "num_replicas": 1 if self._strategy is None else self._strategy.num_replicas_in_sync,
+            "variables": [
+                [tf.as_dtype(variable.dtype).name, str(tf.TensorShape(variable.shape))]
+                for variable in self._variables
+            ],
+        }
+
+    def layout(self) -> Layout:
+        """Returns which accumulators there are."""
+        return {
+            replica: {
+                "sparse": [not each.is_dense for each in sums],
+                "has_slices": [each.has_slices for each in sums],
+                "weights": replica in self._weights,
+            }
+            for replica, sums in self._sums.items()
+        }
+
+    def roles(self, layout: Layout) -> list[tuple[int, str | int]]:
+        """Returns the replica and the role of each accumulator of a layout, in a fixed order."""
+        return [
+            (replica, role)
+            for replica in sorted(layout)
+            for role in (
+                *range(len(self._variables)),
+                "absences",
+                *(["weights"] if layout[replica]["weights"] else []),
+            )
+        ]
+
+    def handles(self, layout: Layout) -> list[tf.Tensor]:
+        """Returns the handles of the accumulators of a layout, all of which exist."""
+        handles = []
+        for replica, role in self.roles(layout):
+            if isinstance(role, int):
+                accumulator: Any = self._sums[replica][role].accumulator
+            else:
+                of = self._absences if role == "absences" else self._weights
+                accumulator = of[replica].accumulator
+            handles.append(accumulator.accumulator_ref)
+        return handles
+
+    def make_all(self, layout: Layout) -> None:
+        """Makes those accumulators of a layout that do not exist, and empties all others.
+
+        Raises:
+            tf.errors.InvalidArgumentError: An accumulator is of another kind. Nothing has changed.
+        """
+        for replica, kinds in layout.items():
+            for each, is_sparse in zip(self._sums.get(replica, []), kinds["sparse"], strict=False):
+                if each.is_dense == is_sparse:
+                    expected, got = ("dense", "sparse") if each.is_dense else ("sparse", "dense")
+                    raise tf.errors.InvalidArgumentError(
+                        None,
+                        None,
+                        f"{self._title}: the gradients of {name_of(each.variable)} are "
+                        "accumulated in another way than in the checkpoint: expected a "
+                        f"{expected} accumulator, got a {got} one. Restore before the first "
+                        "micro-batch.",
+                    )
+        self.reset()
+        for replica, kinds in layout.items():
+            if replica not in self._sums:
+                self._make_sums(replica, kinds["sparse"], self._strategy)
+            for each, has_slices in zip(self._sums[replica], kinds["has_slices"], strict=True):
+                each.has_slices |= bool(has_slices)
+            if kinds["weights"] and replica not in self._weights:
+                self._make_weights(replica, self._strategy)
 
     def weight_sum_made(self) -> WeightSum | None:
         """Returns the weights of this replica, which the first call makes; None for sums.
@@ -368,15 +475,7 @@ class ReplicaAccumulators(Trackable):
         """
         replica = self._replica()
         if self._reduction_type == "MEAN" and replica not in self._weights:
-            if self._is_traced_without_weights:
-                raise RuntimeError(
-                    f"{self._title}: the first weight is given after a function was traced that "
-                    "takes gradients, which would not divide by weights. Give weights in the "
-                    "first function that is traced; a micro-batch without one has weight=1.0."
-                )
-            weights = WeightSum(f"{self._name}/weights", replica)
-            self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
-            self._weights[replica] = weights
+            self._make_weights(replica, own_strategy())
         return self._weights.get(replica)
 
     def apply(self, micro_batch: MicroBatch) -> list[tf.Tensor]:
@@ -597,30 +696,36 @@ def _as_op_name(variable: VariableLike) -> str:
     return re.sub(r"[^\w./-]", "_", name_of(variable).removesuffix(":0"))
 
 
+def _is_sparse(gradient: Gradient | None, variable: VariableLike) -> bool:
+    """Returns whether the first gradient of a variable makes a sparse accumulator."""
+    shape = tf.TensorShape(variable.shape)
+    # Only a tensor can be the gradient of a scalar.
+    may_be_sparse = gradient is None and shape.rank and shape.is_fully_defined()
+    return bool(may_be_sparse) or isinstance(gradient, tf.IndexedSlices)
+
+
 def _make_sums(
-    replica: int,
+    device: str | None,
     names: Sequence[str],
     variables: Sequence[VariableLike],
-    gradients: Sequence[Gradient | None],
+    are_sparse: Sequence[bool],
     reduction_type: str,
 ) -> list[VariableSum]:
     """Makes the accumulators of a replica on its device, outside of functions under construction.
 
     Args:
-        replica: Number of the replica.
+        device: Device of the replica.
         names: Name of each accumulator.
         variables: The variables.
-        gradients: Their gradients, which tell the kind of each accumulator.
+        are_sparse: Whether each accumulator is sparse.
         reduction_type: "MEAN" or "SUM".
     """
     sparse_reduction = "GLOBAL_MEAN" if reduction_type == "MEAN" else reduction_type
     sums = []
-    with tf.init_scope(), tf.device(_device_of(replica)):
-        for name, gradient, variable in zip(names, gradients, variables, strict=True):
+    with tf.init_scope(), tf.device(device):
+        for name, is_sparse, variable in zip(names, are_sparse, variables, strict=True):
             dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
-            # Only a tensor can be the gradient of a scalar.
-            may_be_sparse = gradient is None and shape.rank and shape.is_fully_defined()
-            if may_be_sparse or isinstance(gradient, tf.IndexedSlices):
+            if is_sparse:
                 accumulator: Any = _SparseAccumulator(
                     dtype, shape, name=name, reduction_type=sparse_reduction
                 )
@@ -684,8 +789,8 @@ def _is_small(values: tf.Tensor) -> bool:
     return number is not None and number <= _MAX_SMALL
 
 
-def _device_of(replica_id: int) -> str | None:
-    if not tf.distribute.has_strategy():
+def _device_of(replica_id: int, strategy: tf.distribute.Strategy | None) -> str | None:
+    if strategy is None:
         return None
-    devices = tf.distribute.get_strategy().extended.worker_devices
+    devices = strategy.extended.worker_devices
     return devices[replica_id % len(devices)]

@@ -4,5 +4,6 @@
 """
 
 from tf_condacc.keras._accumulation import Accumulation, accumulate_gradients
+from tf_condacc.keras._checkpoint import TrainingCheckpoint
 
-__all__ = ["Accumulation", "accumulate_gradients"]
+__all__ = ["Accumulation", "TrainingCheckpoint", "accumulate_gradients"]

@@ -18,7 +18,7 @@ import tensorflow as tf
 from condacc import versions
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, parts_of
-from tf_condacc._tensorflow import RestoreWatch
+from tf_condacc._tensorflow import RestoreWatch, Trackable
 from tf_condacc.keras import _weights
 from tf_condacc.keras._calls import Call, repeated_function, with_outer
 from tf_condacc.keras._fit import EndOfEpoch, call_with
@@ -151,6 +151,11 @@ def accumulate_gradients(
     return accumulation
 
 
+def accumulation_of(model: keras.Model) -> Accumulation | None:
+    """Returns the accumulation of a model; None if it accumulates nothing."""
+    return vars(model).get(_ATTRIBUTE)
+
+
 def _is_in_fit(model: keras.Model) -> bool:
     """Returns whether a caller of this function is the method ``fit`` of a model."""
     frame: types.FrameType | None = inspect.currentframe()
@@ -210,6 +215,9 @@ class Accumulation:
         self._iterations: dict[int, int] = {}  # Of each optimizer, before its first update here.
         self._replacements = Replacements()
         self._restores = RestoreWatch()
+        # Its children are the GradientAccumulators, also those that are made after a restore.
+        self.state = Trackable()
+        self._is_restored = False
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
         self._thread = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -246,6 +254,10 @@ class Accumulation:
         """Discards the gradients that were accumulated since the last update."""
         for accumulator in self._accumulators.values():
             accumulator.gradients.reset()
+
+    def keep_in_next_fit(self) -> None:
+        """Lets the next call of ``fit`` continue from what was restored."""
+        self._is_restored = True
 
     def end(self) -> None:
         """Makes the model a plain Keras model again. What was accumulated is discarded.
@@ -305,7 +317,9 @@ class Accumulation:
             self._restores = RestoreWatch()
 
     def _fit(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        self.discard_remainder()
+        if not self._is_restored:
+            self.discard_remainder()
+        self._is_restored = False
         if self._replacements.replace_method(self._model, "train_step", self._train_step):
             self._make_train_function_again()  # The program has set another train_step.
 
@@ -623,6 +637,9 @@ class Accumulation:
                 skip_non_finite=self._skips_non_finite,
             )
             self._accumulators[key] = _Accumulator(gradients, reduction_type, updater)
+            numbers = [id(each) for each in self._optimizers]
+            name = f"optimizer_{numbers.index(key[0])}_call_{key[1]}"
+            self.state._track_trackable(gradients, name, overwrite=True)
 
         tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]

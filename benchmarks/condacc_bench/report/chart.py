@@ -34,6 +34,7 @@ _TITLES = {
     "P": "P  methods in eager mode, against raw ops",
     "C": "C  many contributors, against ten",
     "F": "F  in the order of contributors, against that of arrival",
+    "V": "V  during saves, against none",
     "E": "E  a step of two workers in one process",
     "R": "R  steps per second with processes",
     "G": "G  micro-batches, beside Keras and loops by hand",

@@ -3,6 +3,7 @@
 #define CONDACC_CORE_ACCUMULATOR_ACCUMULATOR_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/pending_take.h"
 #include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/saved_state.h"
 #include "cc/core/accumulator/stall_report.h"
 #include "cc/core/accumulator/stall_watch.h"
 #include "cc/core/accumulator/step_counter.h"
@@ -119,6 +121,22 @@ class Accumulator {
   // frees them afterwards.
   int64_t Reset(int64_t global_step, bool only_forward = false) CONDACC_EXCLUDES(mu_);
 
+  // Allocates memory for a state of `num_bytes` bytes, aligned to 64 bytes.
+  using StateAllocator = std::function<Status(size_t num_bytes, char** memory)>;
+  // Writes the state (steps, counts, contributors and the sum; see saved_state.h) to memory that it
+  // asks for once. Waits until no other thread works on the sum. Gradients may be applied while the
+  // sum is copied, and are then not in the state; folds, and the completion of takes, wait for the
+  // copy. Changes nothing. Returns ResourceExhausted if memory is refused, and Unimplemented if the
+  // sum cannot be saved.
+  Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
+
+  // Replaces the open round, the global step and the number of dropped gradients by those of a
+  // state. Otherwise does what Reset() does, and serves the front take if the restored round has
+  // enough gradients for it. After an error, nothing has changed: InvalidArgument if the bytes are
+  // damaged, or are the state of an accumulator of another kind, type, shape or reduction;
+  // ResourceExhausted if memory is refused; Unimplemented if the sum cannot be restored.
+  Status Restore(const char* bytes, size_t num_bytes, Workspace& workspace) CONDACC_EXCLUDES(mu_);
+
   // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
   int64_t SetGlobalStep(int64_t global_step) CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
@@ -153,6 +171,7 @@ class Accumulator {
     kFolding,    // The thread (the folder) adds pending gradients. New ones are still accepted.
                  // The folder may have yet to begin.
     kPreparing,  // The thread allocates the memory for a take's value. Applies wait.
+    kSaving,     // The thread copies the sum. New gradients are still accepted.
   };
 
   // The gradients between one take or reset and the next. Guarded by `mu_`, except that the thread
@@ -173,7 +192,14 @@ class Accumulator {
     TakePtr take;  // The take that owns the round, until it is finished.
     // The contributors of the round's gradients, and the number of the gradient of each, counted
     // from 1 in the order in which they are added. There may be thousands.
-    using Contributions = std::unordered_map<int64_t, int64_t>;
+    // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
+    // may export those of std::unordered_map<int64_t, int64_t>, compiled with another version of
+    // the standard library, and its functions and ours would free a node twice if memory is
+    // refused.
+    struct Hash {
+      size_t operator()(int64_t contributor) const { return std::hash<int64_t>()(contributor); }
+    };
+    using Contributions = std::unordered_map<int64_t, int64_t, Hash>;
     Contributions contributions;
   };
   using RoundPtr = std::shared_ptr<Round>;
@@ -273,13 +299,22 @@ class Accumulator {
   // there was not enough memory.
   bool Fold(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
 
-  // Ends the state kFolding of a round, and then calls Proceed().
+  // Ends the state kFolding or kSaving of a round, and then calls Proceed().
   void EndWork(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
   // Starts a thread that folds the round. Returns false if no thread can be started. Then the
   // round is not folding.
   bool StartFolder(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
+
+  // Copies early gradients to their places in the bytes of a state.
+  Status CopyEarly(const SavedSum& sum, const SumPlaces& places, char* bytes,
+                   Workspace& workspace) const;
+  // Appends saved gradients to a sum of which they were the early ones.
+  static Status AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum);
+  // Writes a state whose sum has yet to be copied, unlocked.
+  Status WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
+                    const StateAllocator& allocate) const noexcept;
 
   // Schedules the next report in case the take waits for so long.
   void WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)

@@ -17,12 +17,19 @@ namespace condacc {
 // order of the contributors, whatever the order of arrival. Not thread-safe.
 class ContributorOrder {
  public:
+  struct Arrival {
+    int64_t contributor;
+    double weight;
+  };
+
   bool IsEarly(int64_t contributor) const { return contributor > next_; }
   // Returns whether later gradients may have been added already. Then a gradient of this
   // contributor, if the round has none, cannot be added in order any more.
   bool IsPassed(int64_t contributor) const { return contributor < next_; }
   // Number of gradients that are early.
   size_t num_early() const { return num_early_; }
+  // The gradients that have come, in the order of their contributors. The early ones come last.
+  const std::vector<Arrival>& arrivals() const { return arrivals_; }
   // Returns how many of the early gradients come before that of the contributor.
   size_t NumEarlyBefore(int64_t contributor) const {
     return static_cast<size_t>(Find(contributor) - arrivals_.cbegin()) -
@@ -40,6 +47,14 @@ class ContributorOrder {
     arrivals_.insert(Find(contributor), {contributor, weight});
     ++num_early_;
     return Advance();
+  }
+  // Adds the first `count` arrivals of a saved order, in which they were ready, to an empty order.
+  // May throw std::bad_alloc.
+  void AddFirst(const std::vector<Arrival>& saved, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      Reserve();
+      Add(saved[i].contributor, saved[i].weight);
+    }
   }
   // Removes a gradient that was not added. If `frees_place`, no later gradient has been added, and
   // the contributor may bring another one. Those that follow it are then early again.
@@ -65,10 +80,6 @@ class ContributorOrder {
   }
 
  private:
-  struct Arrival {
-    int64_t contributor;
-    double weight;
-  };
   using Arrivals = std::vector<Arrival>;
 
   // Returns where the gradient of the contributor is, or belongs.
@@ -89,7 +100,7 @@ class ContributorOrder {
     return static_cast<size_t>(next_ - first);
   }
 
-  Arrivals arrivals_;     // In ascending order. The early ones come last.
+  Arrivals arrivals_;
   int64_t next_ = 0;      // The lowest contributor whose gradient is neither ready nor passed.
   size_t num_early_ = 0;  // Number of the early ones.
 };

@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/contributor_order.h"
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
+#include "cc/core/base/function_ref.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 
@@ -43,10 +45,46 @@ enum class Advice {
   kWait,  // Do not return from an apply before some of them were added, by it or by others.
 };
 
+enum class SumKind { kDense, kSparse };
+
+// A gradient that was early when it was saved; see ContributorOrder. The pointers point to the
+// gradient itself or into the bytes of a state, perhaps unaligned.
+struct SavedGradient {
+  Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
+  const char* indices = nullptr;  // [n] int64, if sparse
+  const char* values = nullptr;   // Of the accumulator's type.
+};
+
+// A sum as it is saved. The pointers point into the bytes of a state, perhaps unaligned.
+struct SavedSum {
+  int64_t num_appended = 0;
+  int64_t num_accumulated = 0;
+  double total_weight = 0;
+  Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
+  const char* indices = nullptr;  // [n] int64, ascending and unique, if sparse
+  const char* weights = nullptr;  // [n] double: of the gradients that contain the row, if sparse
+  const char* values = nullptr;   // Of the type that SumTypeOf() returns.
+  // If gradients are added in the order of contributors: the contributors that have come, in
+  // ascending order, with their weights; and the gradients of the last ones, which are early.
+  std::vector<ContributorOrder::Arrival> arrivals;
+  std::vector<SavedGradient> early;
+
+  size_t num_ready() const { return static_cast<size_t>(num_accumulated) - early.size(); }
+};
+
+// Memory for the parts of a SavedSum, of the same types. Indices and weights are unused if dense.
+struct SumMemory {
+  int64_t* indices = nullptr;
+  double* weights = nullptr;
+  void* values = nullptr;
+};
+// Supplies memory for a sum whose values have this shape, aligned to 64 bytes.
+using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
+
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
 // may run at any time. No two other unlocked methods of one sum run at the same time. While
-// RunFold() runs, gradients may be appended; while the others run, only const methods may be
-// called.
+// RunFold() or RunSave() runs, gradients may be appended; while the others run, only const methods
+// may be called.
 class RoundSum {
  public:
   RoundSum() = default;
@@ -87,6 +125,20 @@ class RoundSum {
   // again.
   virtual bool EndFold() noexcept = 0;
 
+  virtual SumKind kind() const { return SumKind::kDense; }
+  // Notes the gradients that the sum has now, of which there are some, for RunSave(). Sets the
+  // total weight, the arrivals and the early gradients in `*saved`. May throw std::bad_alloc.
+  virtual void BeginSave(SavedSum* /*saved*/) {}
+  // Unlocked: asks for memory once, and copies the sum of the noted gradients to it, of which some
+  // are not early. Changes nothing. May throw std::bad_alloc.
+  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return CannotSave(); }
+  // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
+  // InvalidArgument if that does not fit the options, whose kind and type it has. After an error,
+  // only Clear() may follow. May throw std::bad_alloc.
+  virtual Status Restore(const SavedSum& /*saved*/, Workspace& /*workspace*/) {
+    return CannotSave();
+  }
+
   // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
   virtual bool finish_needs_memory() const { return false; }
   // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
@@ -123,6 +175,10 @@ class RoundSum {
     gradient->values = std::move(copy);
     gradient->owned = status.ok();
     return status;
+  }
+  static Status CannotSave() {
+    return Status(StatusCode::kUnimplemented,
+                  "Gradients on a GPU can be neither saved nor restored. Take them before");
   }
 
   std::vector<int64_t> refused_;

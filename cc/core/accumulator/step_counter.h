@@ -34,6 +34,13 @@ class StepCounter {
     return previous;
   }
 
+  // Sets everything to what was saved.
+  void Restore(int64_t global_step, int64_t num_dropped, int64_t last_dropped_step) {
+    global_step_ = global_step;
+    num_dropped_ = num_dropped;
+    last_dropped_step_ = last_dropped_step;
+  }
+
   int64_t global_step() const { return global_step_; }
   int64_t num_dropped() const { return num_dropped_; }
   // Returns the local step of the last gradient that was dropped, and 0 before any was.

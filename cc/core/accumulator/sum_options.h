@@ -47,6 +47,8 @@ struct SumOptions {
   bool holds_borrowed = false;
   // If true, large pending gradients are added as soon as a waiting take lacks only one more.
   bool adds_ahead = true;
+  // If false, the sum cannot be saved, because it is in the memory of a device.
+  bool is_in_host_memory = true;
 
   // Options for sparse gradients. A fold needs at least this many bytes of pending gradients,
   // unless there are very many of them or the budget is exceeded.
@@ -62,6 +64,7 @@ struct SumOptions {
     options.small_bytes = 0;
     options.max_inputs = max_inputs;
     options.adds_ahead = false;
+    options.is_in_host_memory = false;
     options.fold_bytes = size_t{1} << 30;
     return options;
   }

@@ -47,6 +47,11 @@ constexpr bool SumsInFloat32(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kBFloat16;
 }
 
+// Returns the type in which sums of the type are kept.
+constexpr ElementType SumTypeOf(ElementType type) {
+  return SumsInFloat32(type) ? ElementType::kFloat32 : type;
+}
+
 constexpr bool IsInteger(ElementType type) {
   return type == ElementType::kInt32 || type == ElementType::kInt64;
 }

@@ -15,6 +15,7 @@ enum class StatusCode {
   kResourceExhausted = 8,
   kFailedPrecondition = 9,
   kOutOfRange = 11,
+  kUnimplemented = 12,
   kInternal = 13
 };
 

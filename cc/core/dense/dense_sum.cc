@@ -151,14 +151,62 @@ Value DenseSum::Finish(Workspace& workspace) noexcept {
   DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();
   last.out_is_float32 = false;
-  last.divisor =
-      DivisorOf(options_.reduction,
-                options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_);
+  last.divisor = DivisorOf(options_.reduction, TotalWeight());
   if (last.out != last.first || last.num_inputs > 0 || last.divisor != 1) {
     workspace.Add(last);
     NoteFailure(workspace);
   }
   return {Buffer(), std::move(result_), std::move(shape_), std::move(failure_)};
+}
+
+void DenseSum::BeginSave(SavedSum* saved) {
+  const std::vector<Buffer>& buffers = pending_.buffers;
+  saved_operands_.clear();
+  for (size_t i = 0; i < num_pending(); ++i) saved_operands_.push_back(buffers[i].data());
+  if (num_pending() > 0 || has_sum()) save_ = ArgsFor(saved_operands_);
+  for (size_t i = num_pending(); i < buffers.size(); ++i) {
+    saved->early.push_back({shape_, nullptr, static_cast<const char*>(buffers[i].data())});
+  }
+  saved->arrivals = order_.arrivals();
+  saved->total_weight = TotalWeight();
+}
+
+Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
+  if (!options_.is_in_host_memory) return CannotSave();
+  // Append() may run at the same time, so only members that it leaves alone are used here.
+  SumMemory memory;
+  const Status status = place(shape_, &memory);
+  if (!status.ok()) return status;
+  save_.out = memory.values;
+  save_.out_is_float32 = SumsInFloat32(options_.type);
+  workspace.Add(RunFirstPasses(save_, workspace));
+  return workspace.failure();
+}
+
+Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
+  CONDACC_INVARIANT(empty());
+  if (!options_.is_in_host_memory) return CannotSave();
+  if (!options_.shape.IsCompatibleWith(saved.shape)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Shape mismatch: expected " + options_.shape.ToString() +
+                      ", got a saved sum of shape " + saved.shape.ToString());
+  }
+  const bool sums_in_float32 = SumsInFloat32(options_.type);
+  Status status = workspace.Allocate(options_.type, saved.shape, &result_);
+  if (status.ok() && sums_in_float32) {
+    status = workspace.Allocate(ElementType::kFloat32, saved.shape, &float32_sum_);
+  }
+  if (!status.ok()) return status;
+  shape_ = saved.shape;
+  num_elements_ = static_cast<size_t>(shape_.num_elements());
+  if (options_.in_order_of_contributors()) {
+    order_.AddFirst(saved.arrivals, saved.num_ready());
+  } else {
+    total_weight_ = saved.total_weight;
+  }
+  state_ = sums_in_float32 ? State::kInFloat32Sum : State::kInResult;
+  const Buffer& sum = sums_in_float32 ? float32_sum_ : result_;
+  return workspace.Copy(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)), sum.data());
 }
 
 void DenseSum::Clear() noexcept {
@@ -175,13 +223,17 @@ void DenseSum::Clear() noexcept {
 DenseAddArgs DenseSum::Operands(Batch* batch) const noexcept {
   batch->operands.clear();
   for (const Buffer& buffer : batch->buffers) batch->operands.push_back(buffer.data());
+  return ArgsFor(batch->operands);
+}
+
+DenseAddArgs DenseSum::ArgsFor(const std::vector<const void*>& operands) const noexcept {
   DenseAddArgs args;
   args.type = options_.type;
   args.num_elements = num_elements_;
   args.out = float32_sum_ ? float32_sum_.data() : result_.data();
   args.out_is_float32 = static_cast<bool>(float32_sum_);
-  args.inputs = batch->operands.data();
-  args.num_inputs = batch->operands.size();
+  args.inputs = operands.data();
+  args.num_inputs = operands.size();
   if (has_sum()) {
     args.first = state_ == State::kInFloat32Sum ? float32_sum_.data() : result_.data();
     args.first_is_float32 = state_ == State::kInFloat32Sum;

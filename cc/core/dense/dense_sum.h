@@ -39,6 +39,9 @@ class DenseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
+  void BeginSave(SavedSum* saved) override;
+  Status RunSave(Workspace& workspace, SumPlacer place) override;
+  Status Restore(const SavedSum& saved, Workspace& workspace) override;
   const Shape& value_shape() const override { return shape_; }
   Value Finish(Workspace& workspace) noexcept override;
   void Clear() noexcept override;
@@ -62,6 +65,9 @@ class DenseSum final : public RoundSum {
   bool empty() const { return state_ == State::kEmpty && pending_.buffers.empty(); }
   // Returns the number of pending gradients that can be folded: all but the early ones.
   size_t num_pending() const { return pending_.buffers.size() - order_.num_early(); }
+  double TotalWeight() const {
+    return options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_;
+  }
   bool IsEarly(const Gradient& gradient) const {
     return options_.in_order_of_contributors() && order_.IsEarly(gradient.contributor);
   }
@@ -74,6 +80,7 @@ class DenseSum final : public RoundSum {
   bool has_sum() const { return state_ == State::kInResult || state_ == State::kInFloat32Sum; }
   // Returns the arguments for adding a batch to the sum, with the sum's own memory as the output.
   DenseAddArgs Operands(Batch* batch) const noexcept;
+  DenseAddArgs ArgsFor(const std::vector<const void*>& operands) const noexcept;
   // Lets the workspace add inputs to `args.out` until the rest of them fits in one pass. Returns
   // the arguments of that last pass. Uses only its arguments and the options, because gradients may
   // be appended at the same time.
@@ -108,6 +115,8 @@ class DenseSum final : public RoundSum {
   Batch folding_;  // The gradients that the current fold adds.
   DenseAddArgs fold_;
   size_t num_folded_ = 0;
+  std::vector<const void*> saved_operands_;  // The gradients that the current save adds.
+  DenseAddArgs save_;
 };
 
 // The SumFactory of dense sums.

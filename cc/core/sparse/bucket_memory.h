@@ -28,8 +28,19 @@ class BucketMemory {
       : starts_(std::move(starts)), item_bytes_(item_bytes) {
     last_indices_.reserve(buckets.size());
     for (size_t b = 0; b < buckets.size(); ++b) last_indices_.push_back(buckets.last_index(b));
-    memory_ = workspace.AllocateInner(starts_.back() * item_bytes);
-    if (!memory_) throw std::bad_alloc();
+    Allocate(workspace);
+  }
+  // Allocates memory for an item for each of these indices, which ascend. There is a bucket for
+  // each `bucket_size` of them.
+  BucketMemory(const int64_t* indices, size_t num_items, size_t bucket_size, size_t item_bytes,
+               HostWorkspace& workspace)
+      : starts_({0}), item_bytes_(item_bytes) {
+    for (size_t start = 0; start < num_items;) {
+      start = std::min(num_items, start + bucket_size);
+      starts_.push_back(start);
+      last_indices_.push_back(indices[start - 1]);
+    }
+    Allocate(workspace);
   }
 
   // Returns the memory of the first item of a bucket.
@@ -45,6 +56,11 @@ class BucketMemory {
   }
 
  private:
+  void Allocate(HostWorkspace& workspace) {
+    memory_ = workspace.AllocateInner(starts_.back() * item_bytes_);
+    if (!memory_) throw std::bad_alloc();
+  }
+
   std::vector<size_t> starts_;
   std::vector<int64_t> last_indices_;  // The last index of each bucket.
   size_t item_bytes_ = 0;

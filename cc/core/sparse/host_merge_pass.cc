@@ -137,11 +137,13 @@ HostMergePass::HostMergePass(const SliceLayout& layout, std::vector<HostSource> 
                  kMaxCached) {}
 
 double HostMergePass::WeightOf(const UnionRow& row) const {
-  if (!has_weights_) return row.weight + static_cast<double>(row.num_new_gradients());
+  // Weights are added one after another, so that the total does not depend on the passes in which
+  // the gradients are merged.
   double total = row.weight;
   for (const SliceEntry* e = row.begin; e < row.end; ++e) {
     // The entries of one gradient are adjacent, and count once.
-    if (e == row.begin || e[0].gradient != e[-1].gradient) total += sources_[e->gradient].weight;
+    if (e != row.begin && e[0].gradient == e[-1].gradient) continue;
+    total += has_weights_ ? sources_[e->gradient].weight : 1;
   }
   return total;
 }
@@ -191,6 +193,25 @@ void HostMergePass::WriteBuckets(size_t first, size_t last, int64_t* indices, ch
       Push(row, values + place * layout_.num_bytes(), divisor_of_row, &queue);
     }
   }
+}
+
+void HostMergePass::CopyBuckets(size_t first, size_t last, const SumMemory& memory) {
+  RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
+  size_t place = num_rows_before(first);
+  for (size_t b = first; b < last; ++b) {
+    UnionRowCursor cursor(merged_, entries_, b);
+    for (UnionRow row; cursor.Next(&row); ++place) {
+      memory.indices[place] = row.index;
+      memory.weights[place] = WeightOf(row);
+      char* const sum = static_cast<char*>(memory.values) + place * layout_.num_sum_bytes();
+      Push(row, sum, /*divisor=*/1, &queue);
+    }
+  }
+}
+
+void HostMergePass::CopyTo(const SumMemory& memory, const ParallelFor& parallel_for) {
+  const auto copy = [&](size_t first, size_t last) { CopyBuckets(first, last, memory); };
+  parallel_for(entries_.num_buckets(), kWalkChunk, copy);
 }
 
 void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,

@@ -8,6 +8,7 @@
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/host_workspace.h"
+#include "cc/core/accumulator/round_sum.h"
 #include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/sparse/merged_rows.h"
@@ -40,6 +41,10 @@ class HostMergePass {
   // Adds the sources to the sums in place, and the sums of new rows beside them.
   void MergeInto(HostWorkspace& workspace);
 
+  // Writes the indices, weights and sums of all rows to memory for num_rows() rows. Leaves the
+  // merged rows as they are. Allocates nothing and cannot fail.
+  void CopyTo(const SumMemory& memory, const ParallelFor& parallel_for);
+
   // Called between the portions of a result, of which `num_rows` rows have been written.
   using PortionWritten = FunctionRef<void(size_t num_rows)>;
 
@@ -67,6 +72,7 @@ class HostMergePass {
   double WeightOf(const UnionRow& row) const;
   void MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
                     const BucketMemory& new_sums);
+  void CopyBuckets(size_t first, size_t last, const SumMemory& memory);
   void WriteBuckets(size_t first, size_t last, int64_t* indices, char* values, double divisor);
 
   const SliceLayout layout_;

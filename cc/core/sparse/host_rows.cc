@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
 namespace {
@@ -13,10 +16,14 @@ namespace {
 constexpr size_t kMinPortionBytes = size_t{4} << 20;
 constexpr size_t kMaxPortions = 10;
 
-std::vector<HostSource> SourcesOf(const std::list<Gradient>& gradients) {
+constexpr size_t kRestoredBucket = 1024;  // Rows.
+
+std::vector<HostSource> SourcesOf(const std::list<Gradient>& gradients, size_t size) {
   std::vector<HostSource> sources;
-  sources.reserve(gradients.size());
-  for (const Gradient& g : gradients) sources.push_back({g.index_span, g.values.data(), g.weight});
+  sources.reserve(size);
+  for (auto g = gradients.begin(); sources.size() < size; ++g) {
+    sources.push_back({g->index_span, g->values.data(), g->weight});
+  }
   return sources;
 }
 
@@ -24,7 +31,8 @@ std::vector<HostSource> SourcesOf(const std::list<Gradient>& gradients) {
 
 bool HostRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
   try {
-    HostMergePass(format_.layout, SourcesOf(*gradients), &merged_, workspace).MergeInto(workspace);
+    HostMergePass(format_.layout, SourcesOf(*gradients, gradients->size()), &merged_, workspace)
+        .MergeInto(workspace);
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -38,7 +46,8 @@ Status HostRows::PrepareFinish(std::list<Gradient>* pending, double total_weight
     output->forwarded = &pending->front();
     output->value.shape = output->forwarded->shape;
   } else {
-    output->merge.emplace(format_.layout, SourcesOf(*pending), &merged_, workspace);
+    output->merge.emplace(format_.layout, SourcesOf(*pending, pending->size()), &merged_,
+                          workspace);
     const auto num_rows = static_cast<int64_t>(output->merge->num_rows());
     const Status status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
     if (!status.ok()) return status;
@@ -58,6 +67,51 @@ Value HostRows::Finish(Workspace& workspace) {
   }
   output_.reset();
   return value;
+}
+
+void HostRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved) {
+  saved_sources_ = SourcesOf(pending, num_saved);
+}
+
+Status HostRows::RunSave(Workspace& workspace, SumPlacer place) {
+  HostMergePass merge(format_.layout, std::move(saved_sources_), &merged_, workspace);
+  Shape shape = Shape::Of({static_cast<int64_t>(merge.num_rows())});
+  for (int i = 1; i < format_.values.rank(); ++i) shape.AddDim(format_.values.dim(i));
+  SumMemory memory;
+  const Status status = place(shape, &memory);
+  if (!status.ok()) return status;
+  merge.CopyTo(memory, workspace.parallel_for());
+  return status;
+}
+
+Status HostRows::Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace) {
+  const auto num_rows = static_cast<size_t>(saved.shape.dim(0));
+  MergedRows rows(num_rows, workspace);
+  Status status = workspace.Copy(saved.indices, num_rows * sizeof(int64_t), rows.indices);
+  if (status.ok()) {
+    status = workspace.Copy(saved.weights, num_rows * sizeof(double), rows.weights);
+  }
+  IndexSpan span;
+  if (status.ok()) status = CheckIndices(rows.indices, num_rows, index_bound, &span);
+  if (!status.ok()) return status;
+  if (!span.is_ascending) {
+    return Status(StatusCode::kInvalidArgument, "The saved rows are not in ascending order");
+  }
+  const auto fits = [&](double weight) { return weight >= 0 && weight <= saved.total_weight; };
+  if (!std::all_of(rows.weights, rows.weights + num_rows, fits)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "Expected weights of saved rows from 0 to that of all gradients, " +
+                      std::to_string(saved.total_weight));
+  }
+  const size_t row_bytes = format_.layout.num_sum_bytes();
+  BucketMemory sums(rows.indices, num_rows, kRestoredBucket, row_bytes, workspace);
+  char* const memory = sums.Of(0);
+  status = workspace.Copy(saved.values, num_rows * row_bytes, memory);
+  if (!status.ok()) return status;
+  for (size_t i = 0; i < num_rows; ++i) rows.sums[i] = memory + i * row_bytes;
+  rows.sum_memory.push_back(std::move(sums));
+  merged_ = std::move(rows);
+  return status;
 }
 
 void HostRows::Write(const Value& value, Workspace& workspace) {

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/host_workspace.h"
@@ -35,6 +36,16 @@ class HostRows {
   // Merges the gradients. Sets the `failure` of those that cannot be added. Returns false if there
   // was not enough memory, and then nothing else has changed.
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
+
+  // Notes the merged rows and the first `num_saved` pending gradients, which must not move until
+  // the end of RunSave().
+  void BeginSave(const std::list<Gradient>& pending, size_t num_saved);
+  // See RoundSum. Gradients may be merged by other threads only afterwards.
+  Status RunSave(Workspace& workspace, SumPlacer place);
+  // Makes the saved rows the merged ones. There must be no others. Returns InvalidArgument if their
+  // indices do not ascend or are not below `index_bound`, or if a weight is negative, or higher
+  // than that of all gradients.
+  Status Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace);
 
   // See RoundSum. `pending` are the gradients that have not been merged. They must not move until
   // Finish(). `total_weight` is that of all gradients. If some of them cannot be added, sets their
@@ -69,7 +80,8 @@ class HostRows {
   const SumOptions& options_;
   const RowFormat& format_;
   MergedRows merged_;
-  std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
+  std::vector<HostSource> saved_sources_;  // Set from BeginSave() to RunSave().
+  std::unique_ptr<Output> output_;         // Set from PrepareFinish() to Finish().
 };
 
 }  // namespace condacc

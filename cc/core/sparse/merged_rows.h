@@ -56,13 +56,6 @@ struct UnionRow {
   double weight;  // Total weight of the gradients in the sum; 0 for a new row.
   SliceEntry* begin;
   SliceEntry* end;
-
-  // Returns how many new gradients contain the row.
-  int64_t num_new_gradients() const {
-    int64_t total = begin == end ? 0 : 1;
-    for (const SliceEntry* e = begin; e + 1 < end; ++e) total += e[0].gradient != e[1].gradient;
-    return total;
-  }
 };
 
 // Iterates over the rows of a bucket in ascending order: the union of those merged before and those

@@ -32,7 +32,7 @@ struct SliceLayout {
 
   size_t num_bytes() const { return width * SizeOf(type); }
   // Sums of float16 and bfloat16 are kept in float32.
-  ElementType sum_type() const { return SumsInFloat32(type) ? ElementType::kFloat32 : type; }
+  ElementType sum_type() const { return SumTypeOf(type); }
   size_t num_sum_bytes() const { return width * SizeOf(sum_type()); }
 };
 

@@ -144,13 +144,59 @@ bool SparseSum<Rows>::EndFold() noexcept {
   return has_folded_;
 }
 
+template <class Rows>
+void SparseSum<Rows>::BeginSave(SavedSum* saved) {
+  if constexpr (Rows::kIsHost) rows_.BeginSave(pending_, num_pending());
+  for (auto early = FirstEarly(); early != pending_.end(); ++early) {
+    saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
+                            static_cast<const char*>(early->values.data())});
+  }
+  saved->arrivals = order_.arrivals();
+  saved->total_weight = TotalWeight();
+}
+
+template <class Rows>
+Status SparseSum<Rows>::RunSave([[maybe_unused]] Workspace& workspace,
+                                [[maybe_unused]] SumPlacer place) {
+  if constexpr (Rows::kIsHost) {
+    return rows_.RunSave(OfRows(workspace), place);
+  } else {
+    return CannotSave();
+  }
+}
+
+template <class Rows>
+Status SparseSum<Rows>::Restore([[maybe_unused]] const SavedSum& saved,
+                                [[maybe_unused]] Workspace& workspace) {
+  if constexpr (Rows::kIsHost) {
+    Gradient like;  // A gradient with these rows would be accepted.
+    like.shape = saved.shape;
+    like.indices_shape = Shape::Of({saved.shape.dim(0)});
+    Status status = CheckSparseShapes(like, options_.shape, nullptr);
+    if (!status.ok()) return status;
+    format_ = RowFormat::Of(options_.type, saved.shape);
+    status = rows_.Restore(saved, IndexBound(like, options_.shape), OfRows(workspace));
+    if (!status.ok()) return status;
+    num_appended_ = saved.num_appended - static_cast<int64_t>(saved.early.size());
+    count_ = static_cast<int64_t>(saved.num_ready());
+    if (options_.in_order_of_contributors()) {
+      order_.AddFirst(saved.arrivals, saved.num_ready());
+    } else {
+      total_weight_ = saved.total_weight;
+    }
+    num_merged_ = rows_.num_rows();
+    merged_bytes_ = num_merged_ * format_.layout.num_sum_bytes();
+    return status;
+  } else {
+    return CannotSave();
+  }
+}
+
 // Bad gradients stay in `pending_` for now, because other threads may query it meanwhile.
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
-  const double total_weight =
-      options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_;
-  Status status = rows_.PrepareFinish(&pending_, total_weight, OfRows(workspace));
+  Status status = rows_.PrepareFinish(&pending_, TotalWeight(), OfRows(workspace));
   if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
   rows_.AbandonFinish();
   return RefuseBad();

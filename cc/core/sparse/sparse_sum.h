@@ -46,6 +46,10 @@ class SparseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
+  SumKind kind() const override { return SumKind::kSparse; }
+  void BeginSave(SavedSum* saved) override;
+  Status RunSave(Workspace& workspace, SumPlacer place) override;
+  Status Restore(const SavedSum& saved, Workspace& workspace) override;
   bool finish_needs_memory() const override { return true; }
   Status PrepareFinish(Workspace& workspace) override;
   const Shape& value_shape() const override { return rows_.value_shape(); }
@@ -71,6 +75,9 @@ class SparseSum final : public RoundSum {
   // Moves the gradient that was appended last to its place in the order of contributors.
   Appended PutInOrder() noexcept;
   // Returns where the early gradients begin in `pending_`.
+  double TotalWeight() const {
+    return options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_;
+  }
   std::list<Gradient>::iterator FirstEarly() {
     return std::prev(pending_.end(), static_cast<std::ptrdiff_t>(order_.num_early()));
   }

@@ -1,16 +1,21 @@
 // Kernels of the ops that serve every kind of accumulator.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
+#include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/resource_op.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace condacc {
@@ -19,6 +24,8 @@ namespace {
 using tensorflow::DEVICE_DEFAULT;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
 
 // Outputs a counter of the accumulators that the inputs refer to: the lowest of several, and at
 // most the highest value of `T`.
@@ -85,6 +92,49 @@ class ResetOp : public ResourceOp<AccumulatorResource, ResetAttributes, Reset> {
   bool IsExpensive() override { return true; }
 };
 
+// Input: handle. Output: state.
+absl::Status Save(AccumulatorResource& accumulator, const NoAttributes&, OpKernelContext* ctx) {
+  absl::Status allocated;
+  const auto allocate = [&](size_t num_bytes, char** memory) {
+    Tensor* state = nullptr;
+    allocated = ctx->allocate_output(0, TensorShape({static_cast<int64_t>(num_bytes)}), &state);
+    if (!allocated.ok()) {
+      return Status(StatusCode::kResourceExhausted, std::string(allocated.message()));
+    }
+    *memory = reinterpret_cast<char*>(state->flat<uint8_t>().data());
+    return Status();
+  };
+  OpWorkspace workspace;
+  accumulator.device().make_workspace(ctx, &workspace);
+  return ToAbsl(accumulator.core().Save(*workspace, allocate));
+}
+
+// Inputs: handle, state.
+absl::Status Restore(AccumulatorResource& accumulator, const NoAttributes&, OpKernelContext* ctx) {
+  const Tensor& state = ctx->input(1);
+  if (state.dims() != 1) {
+    return accumulator.Invalid(absl::StrCat("Argument state must be a vector, but had bad shape ",
+                                            state.shape().DebugString()));
+  }
+  const auto bytes = state.flat<uint8_t>();
+  OpWorkspace workspace;
+  accumulator.device().make_workspace(ctx, &workspace);
+  return ToAbsl(accumulator.core().Restore(reinterpret_cast<const char*>(bytes.data()),
+                                           static_cast<size_t>(bytes.size()), *workspace));
+}
+
+// The ops copy the sum, and may have to wait for a fold or a take.
+class SaveOp : public ResourceOp<AccumulatorResource, NoAttributes, Save> {
+ public:
+  using ResourceOp::ResourceOp;
+  bool IsExpensive() override { return true; }
+};
+class RestoreOp : public ResourceOp<AccumulatorResource, NoAttributes, Restore> {
+ public:
+  using ResourceOp::ResourceOp;
+  bool IsExpensive() override { return true; }
+};
+
 using NumAccumulatedOp = CounterOp<int32_t, &Accumulator::num_accumulated>;
 using NumDroppedOp = CounterOp<int64_t, &Accumulator::num_dropped>;
 using SetGlobalStepOp = ResourceOp<AccumulatorResource, NoAttributes, SetGlobalStep>;
@@ -118,6 +168,14 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
                             .HostMemory("global_step")
                             .HostMemory("num_discarded"),
                         ResetOp);
+REGISTER_KERNEL_BUILDER(
+    Name("Condacc>AccumulatorSave").Device(DEVICE_DEFAULT).HostMemory("handle").HostMemory("state"),
+    SaveOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRestore")
+                            .Device(DEVICE_DEFAULT)
+                            .HostMemory("handle")
+                            .HostMemory("state"),
+                        RestoreOp);
 
 }  // namespace
 }  // namespace condacc

@@ -26,6 +26,8 @@ inline absl::Status ToAbsl(const Status& status) {
           static_cast<int>(absl::StatusCode::kFailedPrecondition) &&
       static_cast<int>(StatusCode::kOutOfRange) ==
           static_cast<int>(absl::StatusCode::kOutOfRange) &&
+      static_cast<int>(StatusCode::kUnimplemented) ==
+          static_cast<int>(absl::StatusCode::kUnimplemented) &&
       static_cast<int>(StatusCode::kResourceExhausted) ==
           static_cast<int>(absl::StatusCode::kResourceExhausted) &&
       static_cast<int>(StatusCode::kInternal) == static_cast<int>(absl::StatusCode::kInternal));

@@ -10,6 +10,7 @@ namespace {
 
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ScalarShape;
+using tensorflow::shape_inference::ShapeHandle;
 
 REGISTER_OP("Condacc>Multiply")
     .Input("values: num_values * dtype")
@@ -94,6 +95,48 @@ only_forward: If true, nothing is done unless the step becomes higher. So the re
 
 InvalidArgument if `global_step` is not a scalar; ResourceExhausted if memory is short. After an
 error nothing has changed.
+)");
+
+REGISTER_OP("Condacc>AccumulatorSave")
+    .Input("handle: resource")
+    .Output("state: uint8")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc(R"(
+Outputs the state of an accumulator: its global step, its number of dropped gradients, the sum, and
+the contributors and weights of the accumulated gradients. Condacc>AccumulatorRestore continues from
+it with the same bits. The accumulator does not change. Gradients may be applied while the sum is
+copied, and are then not in the state.
+
+state: The state, in a format that has a version: [n] uint8. It depends on what was accumulated, and
+  not on how much of it had been added up.
+
+Unimplemented if the accumulator is on a GPU and has gradients; ResourceExhausted if memory is
+short.
+)");
+
+REGISTER_OP("Condacc>AccumulatorRestore")
+    .Input("handle: resource")
+    .Input("state: uint8")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      ShapeHandle vector;
+      return c->WithRank(c->input(1), 1, &vector);
+    })
+    .Doc(R"(
+Replaces the accumulated gradients, the global step and the number of dropped gradients of an
+accumulator by those of a state, as one atomic operation. What was accumulated is discarded, except
+that a waiting take for which there were enough gradients is served first. The next waiting take is
+served if the state has enough gradients for it.
+
+state: A state that Condacc>AccumulatorSave has output, perhaps in another process: [n] uint8.
+
+InvalidArgument if `state` is not a vector, is damaged, or is the state of an accumulator of another
+kind, dtype, shape or reduction_type; Unimplemented if the accumulator is on a GPU and the state has
+gradients; ResourceExhausted if memory is short. After an error nothing has changed.
 )");
 
 }  // namespace

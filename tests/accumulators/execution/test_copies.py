@@ -66,18 +66,3 @@ def test_a_copy_that_would_share_its_gradients_is_refused(make_copy):
 def test_an_accumulator_refuses_to_be_pickled(make):
     with pytest.raises(TypeError, match="cannot be pickled or passed to another process"):
         pickle.dumps(make())
-
-
-@pytest.mark.parametrize("make", [dense, sparse])
-def test_a_restored_accumulator_says_that_it_keeps_its_gradients(make, tmp_path, caplog):
-    accumulator = make(name="kept")
-    checkpoint = tf.train.Checkpoint(accumulator=accumulator, variable=tf.Variable(1.0))
-    path = checkpoint.save(str(tmp_path / "saved"))
-    assert caplog.messages == []
-    checkpoint.restore(path).assert_consumed()
-    (message,) = caplog.messages
-    assert "'kept' keeps its 1 accumulated gradients and its step" in message
-    assert "Call reset(global_step)" in message
-    accumulator.reset(0)
-    checkpoint.restore(path).assert_consumed()
-    assert len(caplog.messages) == 1, "there is nothing to keep"

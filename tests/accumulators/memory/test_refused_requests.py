@@ -129,6 +129,21 @@ def _on_dense(op: Callable[[tf.Tensor], Any], make: Any = _dense) -> Callable[[]
     return case
 
 
+def _contributed(handle: tf.Tensor) -> tf.Tensor:
+    ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER)
+    return handle
+
+
+def _restore_of_dense() -> Case:
+    handle, state = _dense(1), ops.condacc_accumulator_save(_contributed(_dense(2)))
+    return lambda: ops.condacc_accumulator_restore(handle, state), lambda: _state_of(handle)
+
+
+def _restore_of_sparse() -> Case:
+    handle, state = _sparse(1), ops.condacc_accumulator_save(_sparse(2))
+    return lambda: ops.condacc_accumulator_restore(handle, state), lambda: _state_of(handle)
+
+
 def _on_gate(make: Callable[[], Gate], op: Callable[[Gate], Any]) -> Callable[[], Case]:
     def case() -> Case:
         gate = make()
@@ -210,6 +225,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "accumulator_reset": _on_dense(
         lambda handle: ops.condacc_accumulator_reset(handle, NUMBER), lambda: _dense(2)
     ),
+    "accumulator_restore": _restore_of_dense,
+    "accumulator_restore of rows": _restore_of_sparse,
+    "accumulator_save": _on_dense(ops.condacc_accumulator_save, lambda: _contributed(_dense(2))),
+    "accumulator_save of rows": _on_dense(ops.condacc_accumulator_save, lambda: _sparse(2)),
     "accumulator_set_global_step": _on_dense(
         lambda handle: ops.condacc_accumulator_set_global_step(handle, NUMBER - 2)
     ),

@@ -2,6 +2,7 @@
 #ifndef CONDACC_TESTS_BASE_ELEMENT_TYPE_OF_H_
 #define CONDACC_TESTS_BASE_ELEMENT_TYPE_OF_H_
 
+#include <complex>
 #include <cstdint>
 
 #include "cc/core/base/element_type.h"
@@ -22,6 +23,10 @@ template <>
 constexpr ElementType kTypeOf<int64_t> = ElementType::kInt64;
 template <>
 constexpr ElementType kTypeOf<uint64_t> = ElementType::kInt64;
+template <>
+constexpr ElementType kTypeOf<std::complex<float>> = ElementType::kComplex64;
+template <>
+constexpr ElementType kTypeOf<std::complex<double>> = ElementType::kComplex128;
 template <>
 constexpr ElementType kTypeOf<Float16> = ElementType::kFloat16;
 template <>

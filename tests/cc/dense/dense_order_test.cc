@@ -18,6 +18,7 @@
 #include "cc/core/base/float16.h"
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/base/failing_new.h"
 #include "tests/cc/dense/dense_support.h"
 #include "tests/cc/math/dense_math_reference.h"
@@ -92,6 +93,7 @@ class DenseOrderTest : public testing::Test {
       EXPECT_TRUE(result.is_added()) << result.status().message();
       // The accumulator must not read borrowed memory any more.
       std::memset(static_cast<void*>(borrowed.data()), 0x55, kElements * sizeof(T));
+      if (named && random_() % 4 == 0) SaveAndRestore(*accumulator, workspace_);
     }
     DenseTake take(static_cast<int64_t>(order.size()));
     EXPECT_TRUE(accumulator->TryServe(take.ptr(), workspace_));
@@ -262,6 +264,23 @@ TEST_F(DenseOrderStateTest, ContributorsAreRequired) {
             got + " (accumulator 'tested')");
   }
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
+}
+
+TEST_F(DenseOrderStateTest, StatesAreThoseOfTheSameOrder) {
+  ASSERT_TRUE(Apply(0, 1).is_added());
+  ASSERT_TRUE(Apply(2, 1).is_added());
+  const std::string bytes = SavedBytes(accumulator_, workspace_);
+  for (const int64_t num_contributors : {0, 3, 5}) {
+    auto options = OptionsOf<float>(/*mean=*/false);
+    options.sum.num_contributors = num_contributors;
+    Accumulator other(options);
+    const Status status = RestoreBytes(bytes, other, workspace_);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("in the order of 4 contributors"), std::string::npos)
+        << status.message();
+    EXPECT_FALSE(RestoreBytes(SavedBytes(other, workspace_), accumulator_, workspace_).ok());
+    EXPECT_EQ(accumulator_.num_accumulated(), 2);
+  }
 }
 
 TEST_F(DenseOrderStateTest, ATakeMustNotRequireMoreThanAllContributors) {

@@ -72,8 +72,7 @@ class TestBuffer {
   // Overwrites what is freed, so that a test notices if it is still used.
   static void FreeFirst(void* owner, size_t num_bytes) {
     auto* const memory = static_cast<Memory*>(owner);
-    ASSERT_LE(num_bytes, memory->num_bytes);
-    ASSERT_GE(num_bytes, memory->num_freed);
+    CONDACC_INVARIANT(num_bytes <= memory->num_bytes && num_bytes >= memory->num_freed);
     std::memset(memory->data, 0x5b, num_bytes);
     FreedBytes() += static_cast<int64_t>(num_bytes - std::exchange(memory->num_freed, num_bytes));
   }

@@ -66,6 +66,9 @@ class AccumulatorRun {
   int64_t Read(Operation::Number number) const;
   void Apply(Operation* apply);
   void TryServe(Operation* request);
+  void Save(Operation* save);
+  void Restore(Operation* restore);
+  static constexpr SumKind kSumKind = kIsDense ? SumKind::kDense : SumKind::kSparse;
 
   void CheckLinearization();
   void End();
@@ -159,7 +162,7 @@ void AccumulatorRun<Gradients>::DrawOperations() {
 template <class Gradients>
 Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
   Operation operation;
-  const int draw = Draw(20);
+  const int draw = Draw(Gradients::kRefusesLate ? 20 : 22);  // Gradients on a device have no state.
   if (draw < 11 || *num_gradients == 0) return DrawApply((*num_gradients)++);
   if (draw < 15) return DrawRequest();
   if (draw < 17 && !history_.takes.empty()) {
@@ -172,6 +175,11 @@ Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
     operation.kind = Kind::kReset;
     operation.step = Draw(4);
     operation.only_forward = Chance(33);
+  } else if (draw == 20) {
+    operation.kind = Kind::kSave;
+  } else if (draw == 21 && moves_step_) {
+    operation.kind = Kind::kRestore;
+    operation.step = Draw(4);
   } else {
     operation.number = static_cast<Operation::Number>(Draw(3));
   }
@@ -294,7 +302,8 @@ void AccumulatorRun<Gradients>::RunOperation(Operation* operation) {
     Reached("std::bad_alloc of a call", static_cast<int>(operation->kind));
     operation->threw = true;
     if (operation->kind == Kind::kApply || operation->kind == Kind::kRequest ||
-        operation->kind == Kind::kRequestIfReady) {
+        operation->kind == Kind::kRequestIfReady || operation->kind == Kind::kSave ||
+        operation->kind == Kind::kRestore) {
       return;
     }
     Fail("a call needs memory:" + ToString(*operation));
@@ -342,6 +351,10 @@ void AccumulatorRun<Gradients>::Call(Operation* operation) {
       Reached("read", static_cast<int>(operation->number));
       operation->result = Read(operation->number);
       return;
+    case Kind::kSave:
+      return Save(operation);
+    case Kind::kRestore:
+      return Restore(operation);
   }
 }
 
@@ -389,6 +402,55 @@ void AccumulatorRun<Gradients>::TryServe(Operation* request) {
   request->was_ready = accumulator_->TryServe(take, its_workspace);
   Reached("Accumulator::TryServe", request->was_ready);
   history_.takes[static_cast<size_t>(request->take)].is_requested = request->was_ready;
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::Save(Operation* save) {
+  Workspace workspace;
+  std::unique_ptr<char[]> bytes;
+  size_t size = 0;
+  const auto allocate = [&](size_t num_bytes, char** memory) {
+    if (HoldsLock()) Fail("memory for a state is allocated under a lock");
+    Point("allocates memory for a state");
+    bytes.reset(new char[num_bytes]);
+    size = num_bytes;
+    *memory = bytes.get();
+    return Status();
+  };
+  Status status;
+  {
+    const NewRefusal refusal(refuse_new_percent_);
+    status = accumulator_->Save(workspace, allocate);
+  }
+  save->code = status.code();
+  Reached("Accumulator::Save", static_cast<int>(save->code));
+  if (!status.ok()) return;
+  const NewPermit permit;
+  SavedState state;
+  status = ReadState(bytes.get(), size, kSumKind, accumulator_->options().sum, &state);
+  if (!status.ok()) Fail("a state cannot be read: " + status.message());
+  save->result = state.sum.num_accumulated;
+  save->saved_step = state.global_step;
+  save->saved_dropped = state.num_dropped;
+  for (const auto& contribution : state.contributions) {
+    save->saved_contributors.insert(contribution.first);
+  }
+}
+
+template <class Gradients>
+void AccumulatorRun<Gradients>::Restore(Operation* restore) {
+  SavedState state;
+  state.global_step = restore->step;
+  const SumOptions& options = accumulator_->options().sum;
+  SumPlaces places;
+  std::vector<char> bytes(SizeOfState(kSumKind, options, state, &places));
+  WriteState(kSumKind, options, state, bytes.data());
+  Workspace workspace;
+  const NewRefusal refusal(refuse_new_percent_);
+  const Status status = accumulator_->Restore(bytes.data(), bytes.size(), workspace);
+  restore->code = status.code();
+  Reached("Accumulator::Restore", static_cast<int>(restore->code));
+  if (status.ok()) history_.loses_count = true;  // It does not say how many it discards.
 }
 
 template <class Gradients>

@@ -60,9 +60,26 @@ constexpr Expected kDiscardedRows[] = {
     {"NextAction", {2, 1, 0}, "NextAction: discarded, folding: nothing"},
 };
 
+// Gradients on a device have no state.
+constexpr Expected kStates[] = {
+    {"Accumulator::Save", {0, 0, 0}, "Save()"},
+    {"Accumulator::Save", {8, 0, 0}, "Save(): ResourceExhausted"},
+    {"Accumulator::Restore", {0, 0, 0}, "Restore()"},
+    {"std::bad_alloc of a call", {7, 0, 0}, "Save() throws"},
+    {"std::bad_alloc of a call", {8, 0, 0}, "Restore() throws"},
+    {"NextAction", {0, 3, 0}, "NextAction: open, saving, the first take lacks gradients: nothing"},
+    {"NextAction",
+     {0, 3, 1},
+     "NextAction: open, saving, the first take has enough: serve, or nothing if it needs memory"},
+    {"NextAction", {2, 3, 0}, "NextAction: discarded, saving: nothing"},
+};
+
 // Dense rounds leave while they are folded, and sparse takes are prepared first.
 constexpr Expected kDenseRows[] = {
     {"NextAction", {1, 1, 0}, "NextAction: taken, folding: nothing"},
+};
+constexpr Expected kDenseStates[] = {
+    {"NextAction", {1, 3, 0}, "NextAction: taken, saving: nothing"},
 };
 constexpr Expected kSparseRows[] = {
     {"NextAction", {0, 2, 1}, "NextAction: open, preparing, the first take has enough: nothing"},
@@ -244,10 +261,13 @@ const Group kGroups[] = {
     {"dense", std::begin(kRows), std::end(kRows)},
     {"dense", std::begin(kDiscardedRows), std::end(kDiscardedRows)},
     {"dense", std::begin(kDenseRows), std::end(kDenseRows)},
+    {"dense", std::begin(kStates), std::end(kStates)},
+    {"dense", std::begin(kDenseStates), std::end(kDenseStates)},
     {"sparse", std::begin(kCalls), std::end(kCalls)},
     {"sparse", std::begin(kRows), std::end(kRows)},
     {"sparse", std::begin(kDiscardedRows), std::end(kDiscardedRows)},
     {"sparse", std::begin(kSparseRows), std::end(kSparseRows)},
+    {"sparse", std::begin(kStates), std::end(kStates)},
     {"device", std::begin(kCalls), std::end(kCalls)},
     {"device", std::begin(kRows), std::end(kRows)},
     {"device", std::begin(kDiscardedRows), std::end(kDiscardedRows)},

@@ -202,8 +202,9 @@ std::string ToString(const Operation& operation) {
   constexpr const char* kFaults[] = {"", " of a wrong shape", " with a bad index",
                                      " with a bad weight", " with a bad contributor"};
   constexpr const char* kOutcomes[] = {"", "added", "stale", "duplicate", "ahead"};
-  constexpr const char* kNames[] = {"apply",    "request", "request if ready", "cancel", "set to",
-                                    "reset to", "read"};
+  constexpr const char* kNames[] = {"apply",  "request", "request if ready",
+                                    "cancel", "set to",  "reset to",
+                                    "read",   "save",    "restore step"};
   std::string text = "  [" + std::to_string(operation.called) + ", " +
                      std::to_string(operation.returned) + "] fiber " +
                      std::to_string(operation.fiber) + ": " +
@@ -227,11 +228,18 @@ std::string ToString(const Operation& operation) {
       return text + " take " + std::to_string(operation.take);
     case Kind::kSetStep:
     case Kind::kReset:
+    case Kind::kRestore:
       text += " " + std::to_string(operation.step);
       break;
     case Kind::kRead:
       break;
+    case Kind::kSave:
+      text += " at step " + std::to_string(operation.saved_step) + " with " +
+              std::to_string(operation.saved_dropped) + " dropped";
+      break;
   }
+  if (operation.threw) return text + ": throws";
+  if (operation.code != StatusCode::kOk) return text + ": " + NameOf(operation.code);
   return text + ": " + std::to_string(operation.result);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,22 @@ inline int CountOf(GradientSet set) { return __builtin_popcountll(set); }
 enum class Fault { kNone, kShape, kIndex, kWeight, kContributor };
 
 struct Operation {
-  enum class Kind { kApply, kRequest, kRequestIfReady, kCancel, kSetStep, kReset, kRead };
+  enum class Kind {
+    kApply,
+    kRequest,
+    kRequestIfReady,
+    kCancel,
+    kSetStep,
+    kReset,
+    kRead,
+    kSave,
+    kRestore,  // Of a state without gradients.
+  };
 
   Kind kind = Kind::kRead;
   int fiber = 0;
   // The arguments.
-  int64_t step = 0;  // The local step of an apply, or the step that is set.
+  int64_t step = 0;  // The local step of an apply, or the step that is set or restored.
   enum class Number { kAccumulated, kGlobalStep, kDropped };
   Number number = Number::kAccumulated;  // What is read.
   int gradient = -1;
@@ -42,10 +53,13 @@ struct Operation {
   Time returned = -1;
   // The results.
   bool threw = false;                 // The call threw std::bad_alloc.
-  StatusCode code = StatusCode::kOk;  // Of an apply.
+  StatusCode code = StatusCode::kOk;  // Of an apply, a save or a restore.
   ApplyOutcome outcome = ApplyOutcome::kAdded;
   bool was_ready = false;
-  int64_t result = 0;  // The previous step, or a number that was read.
+  int64_t result = 0;  // The previous step, or a number that was read or saved.
+  int64_t saved_step = 0;
+  int64_t saved_dropped = 0;
+  std::set<int64_t> saved_contributors;
 };
 
 struct TakeRecord {

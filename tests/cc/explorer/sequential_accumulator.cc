@@ -70,6 +70,18 @@ bool SequentialAccumulator::Do(const Operation& operation) {
       return CountOf(std::exchange(gradients_, 0)) == operation.result;
     case Kind::kRead:
       return Read(operation.number) == operation.result;
+    case Kind::kSave:
+      if (operation.threw || operation.code != StatusCode::kOk) return true;
+      return CountOf(gradients_) == operation.result && global_step_ == operation.saved_step &&
+             num_dropped_ == operation.saved_dropped &&
+             contributors_ == operation.saved_contributors;
+    case Kind::kRestore:
+      if (operation.threw || operation.code != StatusCode::kOk) return true;
+      global_step_ = operation.step;
+      num_dropped_ = 0;
+      gradients_ = 0;
+      contributors_.clear();
+      return true;
   }
   return false;
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
@@ -126,6 +127,18 @@ struct ModelTake {
   bool is_cancelled = false;
 };
 
+// A state, and what the model had then.
+struct SavedModel {
+  struct alignas(64) Block {
+    char bytes[64];
+  };
+  std::vector<Block> blocks;
+  size_t num_bytes = 0;
+  ModelRound round;
+  int64_t step = 0;
+  int64_t num_dropped = 0;
+};
+
 class Calls {
  public:
   explicit Calls(Source source) : source_(source) {
@@ -173,6 +186,12 @@ class Calls {
           break;
         case 6:
           workspace_.RefuseAllocation(source_.Below(4));
+          break;
+        case 7:
+          Save();
+          break;
+        case 8:
+          Restore();
           break;
         default:
           Apply();
@@ -342,6 +361,41 @@ class Calls {
     step_ = step;
   }
 
+  // A save changes nothing, and fails only for lack of memory.
+  void Save() {
+    auto saved = std::make_unique<SavedModel>();
+    saved->round = round_;
+    saved->step = step_;
+    saved->num_dropped = num_dropped_;
+    const Status status = accumulator_->Save(workspace_, [&](size_t num_bytes, char** memory) {
+      saved->blocks.resize(num_bytes / sizeof(SavedModel::Block) + 1);
+      saved->num_bytes = num_bytes;
+      *memory = saved->blocks[0].bytes;
+      return Status();
+    });
+    if (status.ok()) return saved_.push_back(std::move(saved));
+    Check(status.code() == StatusCode::kResourceExhausted, "a save: ", status.message());
+  }
+
+  void Restore() {
+    if (saved_.empty()) return;
+    const SavedModel& saved = *saved_[source_.Below(static_cast<int>(saved_.size()))];
+    Status status;
+    try {
+      status = accumulator_->Restore(saved.blocks[0].bytes, saved.num_bytes, workspace_);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    if (!status.ok()) {
+      Check(status.code() == StatusCode::kResourceExhausted, "a restore: ", status.message());
+      return;
+    }
+    round_ = saved.round;
+    step_ = saved.step;
+    num_dropped_ = saved.num_dropped;
+    Serve();
+  }
+
   // Serves the takes that have enough gradients, as the accumulator has done. A take that memory
   // was refused to has failed, and the gradients are still there.
   void Serve() {
@@ -412,6 +466,7 @@ class Calls {
   int64_t num_dropped_ = 0;
   std::vector<std::unique_ptr<ModelTake>> takes_;
   std::deque<ModelTake*> waiting_;
+  std::vector<std::unique_ptr<SavedModel>> saved_;
 };
 
 }  // namespace

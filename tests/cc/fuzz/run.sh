@@ -2,15 +2,18 @@
 # Lets libFuzzer look for calls of the core that end in anything else than the model's outcome, with
 # the address and undefined behaviour sanitizers.
 #
-# usage: tests/cc/fuzz/run.sh SECONDS
+# usage: tests/cc/fuzz/run.sh SECONDS [states]
+#
+# With `states`, it lets libFuzzer look for saved states instead, which must be refused or restored.
 #
 # It needs clang 14 or newer with its run-time library, which Debian packages separately: it is
 # unpacked into .tools. Where there is neither, a sentence says so and the exit status is 0. What is
-# found is left in build/fuzz/found: `build/fuzz/fuzz FILE` makes its calls again.
+# found is left in build/fuzz/calls/found: `build/fuzz/calls/fuzz FILE` makes its calls again.
 set -euo pipefail
-seconds=${1:?"usage: tests/cc/fuzz/run.sh SECONDS"}
+seconds=${1:?"usage: tests/cc/fuzz/run.sh SECONDS [states]"}
+what=${2:-calls}
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
-build=build/fuzz
+build=build/fuzz/$what
 tools=$PWD/.tools/libfuzzer
 mkdir -p "$build/found" "$build/corpus" "$build/given"
 
@@ -49,23 +52,28 @@ if ! can_fuzz "${compiler[@]}"; then
   can_fuzz "${compiler[@]}" || give_up "$clang cannot link libFuzzer"
 fi
 
+defines=()
+[[ $what == calls ]] || defines=(-DCONDACC_FUZZED=WrongStateIn)
 gtest=$(sed -n 's/.*CONDACC_GTEST_DIR=\(\/[^"]*\).*/\1/p' .condacc.bazelrc | head -1)
 [[ -n $gtest ]] || give_up "GoogleTest is missing, whose macros the test buffers use"
-for source in cc/core/*/*.cc tests/cc/fuzz/calls.cc tests/cc/fuzz/libfuzzer.cc; do
+for source in cc/core/*/*.cc tests/cc/fuzz/calls.cc tests/cc/fuzz/states.cc \
+  tests/cc/fuzz/libfuzzer.cc; do
   echo "#include \"$source\""
 done >"$build/all.cc"
 "${compiler[@]}" -std=c++17 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined \
-  -fno-sanitize-recover=undefined -I. -I"$gtest/include" "$build/all.cc" \
+  -fno-sanitize-recover=undefined "${defines[@]}" -I. -I"$gtest/include" "$build/all.cc" \
   "$(find "$gtest" -name libgtest.a | head -1)" -lpthread -o "$build/fuzz"
 number=0
-while read -r digits; do
-  # shellcheck disable=SC2059  # The digits are the format.
-  printf "$(sed 's/../\\x&/g' <<<"$digits")" >"$build/given/$((++number))"
-done <tests/cc/fuzz/corpus.txt
+if [[ $what == calls ]]; then
+  while read -r digits; do
+    # shellcheck disable=SC2059  # The digits are the format.
+    printf "$(sed 's/../\\x&/g' <<<"$digits")" >"$build/given/$((++number))"
+  done <tests/cc/fuzz/corpus.txt
+fi
 # More programs run in a second with short call stacks of allocations, a small quarantine of freed
 # memory, inputs that are chosen without libFuzzer's model of rare features, and a corpus that is
 # read once. All checks stay on. A file that is found shows whole stacks when it is run again without
 # these options.
 export ASAN_OPTIONS=malloc_context_size=1:quarantine_size_mb=4:thread_local_quarantine_size_kb=64
-exec "$build/fuzz" -max_total_time="$seconds" -max_len=300 -entropic=0 -reload=0 \
+exec "$build/fuzz" -max_total_time="$seconds" -max_len=700 -entropic=0 -reload=0 \
   -print_final_stats=1 -artifact_prefix="$build/found/" "$build/corpus" "$build/given"

@@ -14,6 +14,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/sparse/device_rows_fixture.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -29,6 +30,7 @@ struct Place {
   static constexpr SumFactory kNewSum = NewSparseSum<Rows>;
   // On a device, gradients with weights have no MEAN.
   static constexpr bool kHasWeightedMean = Rows::kIsHost;
+  static constexpr bool kCanBeSaved = Rows::kIsHost;
 };
 
 template <class Place>
@@ -54,6 +56,10 @@ class SparseOrderTest : public testing::Test {
           accumulator->global_step(), GradientOf(gradients[contributor], kOrderedWidth, owned),
           workspace_, contributor);
       EXPECT_TRUE(result.is_added()) << result.status().message();
+      const bool is_ordered = accumulator->options().sum.num_contributors > 0;
+      if (Place::kCanBeSaved && is_ordered && random_() % 4 == 0) {
+        SaveAndRestore(*accumulator, workspace_);
+      }
     }
     SparseTake take(static_cast<int64_t>(order.size()));
     EXPECT_TRUE(accumulator->TryServe(take.ptr(), workspace_));

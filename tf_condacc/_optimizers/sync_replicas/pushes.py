@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators.dense import ConditionalAccumulator
+from tf_condacc._accumulators.saving import leave_out
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._ops.host import on_host
 from tf_condacc._ops.native import ops
@@ -110,6 +111,7 @@ class VariableGradients:
                 self.accumulator = kind.deterministic(options.num_ordered, *arguments, **reduction)
             else:
                 self.accumulator = kind(*arguments, **reduction)
+        leave_out(self.accumulator)
         self.name = shared_name
         self.device = variable.device
 

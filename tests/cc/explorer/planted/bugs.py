@@ -19,6 +19,27 @@ class Bug:
 
 BUGS = [
     Bug(
+        breaks="A restore frees a round first, and then finishes one that another thread took.",
+        program="dense",
+        file="accumulator/accumulator_state.cc",
+        old="  Proceed(restored, &call);\n  if (must_free) Free(discarded);\n",
+        new="  if (must_free) Free(discarded);\n  Proceed(restored, &call);\n",
+    ),
+    Bug(
+        breaks="A save copies a sum that another thread folds.",
+        program="dense",
+        file="accumulator/accumulator_state.cc",
+        old="  while (round_->work != Work::kNone) changed_.Wait(&mu_);\n",
+        new="",
+    ),
+    Bug(
+        breaks="A take finishes a round while it is saved.",
+        program="dense",
+        file="accumulator/accumulator_state.cc",
+        old="    round->work = Work::kSaving;\n",
+        new="",
+    ),
+    Bug(
         breaks="When a fold got no memory, applies that wait for it are not woken.",
         program="sparse",
         file="accumulator/accumulator_folds.cc",

@@ -1,0 +1,137 @@
+// Saving and restoring of an accumulator's state.
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "cc/core/accumulator/saved_state.h"
+
+namespace condacc {
+
+Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
+  SavedState state;
+  Call call(&mu_, workspace);
+  while (round_->work != Work::kNone) changed_.Wait(&mu_);
+  const RoundPtr round = round_;
+  state.global_step = step_counter_.global_step();
+  state.num_dropped = step_counter_.num_dropped();
+  state.last_dropped_step = step_counter_.last_dropped_step();
+  const bool has_gradients = round->num_accumulated > 0;
+  if (has_gradients) {
+    state.contributions.assign(round->contributions.begin(), round->contributions.end());
+    state.sum.num_appended = round->num_appended;
+    state.sum.num_accumulated = round->num_accumulated;
+    round->sum->BeginSave(&state.sum);
+    state.has_sum = state.sum.num_ready() > 0;
+    round->work = Work::kSaving;
+  }
+  Status status;
+  {
+    MutexUnlock unlock(&mu_);
+    status = WriteRound(*round->sum, &state, workspace, allocate);
+  }
+  if (has_gradients) EndWork(round, &call);
+  return status.ok() ? status : Error(status.code(), status.message());
+}
+
+Status Accumulator::CopyEarly(const SavedSum& sum, const SumPlaces& places, char* bytes,
+                              Workspace& workspace) const {
+  Status status;
+  for (size_t i = 0; i < sum.early.size() && status.ok(); ++i) {
+    const SavedGradient& gradient = sum.early[i];
+    const SumPlaces::Early& place = places.early[i];
+    const auto num_bytes =
+        static_cast<size_t>(gradient.shape.num_elements()) * SizeOf(options_.sum.type);
+    status = workspace.Copy(gradient.values, num_bytes, bytes + place.values);
+    if (!status.ok() || gradient.indices == nullptr) continue;
+    const size_t index_bytes = static_cast<size_t>(gradient.shape.dim(0)) * sizeof(int64_t);
+    status = workspace.Copy(gradient.indices, index_bytes, bytes + place.indices);
+  }
+  return status;
+}
+
+Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) {
+  const auto lent = [](const char* data) {
+    return Buffer(const_cast<char*>(data), nullptr, [](void*) {});
+  };
+  for (size_t i = 0; i < saved.early.size(); ++i) {
+    const ContributorOrder::Arrival& arrival = saved.arrivals[saved.num_ready() + i];
+    Gradient gradient;
+    gradient.values = lent(saved.early[i].values);
+    gradient.shape = saved.early[i].shape;
+    gradient.contributor = arrival.contributor;
+    gradient.weight = arrival.weight;
+    if (saved.early[i].indices != nullptr) {
+      gradient.indices = lent(saved.early[i].indices);
+      gradient.indices_shape = Shape::Of({gradient.shape.dim(0)});
+    }
+    Status status = sum->Check(gradient);
+    while (status.ok()) {
+      const Missing missing = sum->MissingFrom(gradient);
+      if (missing == Missing::kNothing) break;
+      status = sum->Prepare(missing, workspace, &gradient);
+    }
+    if (!status.ok()) return status;
+    sum->Append(std::move(gradient));
+  }
+  return Status();
+}
+
+Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
+                               const StateAllocator& allocate) const noexcept {
+  const auto by_number = [](const auto& a, const auto& b) { return a.second < b.second; };
+  std::sort(state->contributions.begin(), state->contributions.end(), by_number);
+  const auto write = [&](const Shape& shape, SumMemory* memory) {
+    state->sum.shape = shape;
+    SumPlaces places;
+    const size_t num_bytes = SizeOfState(sum.kind(), options_.sum, *state, &places);
+    char* bytes = nullptr;
+    Status status = allocate(num_bytes, &bytes);
+    if (!status.ok()) return status;
+    WriteState(sum.kind(), options_.sum, *state, bytes);
+    status = CopyEarly(state->sum, places, bytes, workspace);
+    memory->indices = reinterpret_cast<int64_t*>(bytes + places.indices);
+    memory->weights = reinterpret_cast<double*>(bytes + places.weights);
+    memory->values = bytes + places.values;
+    return status;
+  };
+  try {
+    SumMemory unused;
+    return state->has_sum ? sum.RunSave(workspace, write) : write(Shape(), &unused);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "Out of memory");
+  }
+}
+
+Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& workspace) {
+  auto restored = std::make_shared<Round>(options_);
+  auto next = std::make_shared<Round>(options_);
+  RoundSum& sum = *restored->sum;
+  SavedState state;
+  Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
+  if (status.ok() && state.has_sum) status = sum.Restore(state.sum, workspace);
+  if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
+  if (!status.ok()) return Error(status.code(), status.message());
+  restored->num_appended = state.sum.num_appended;
+  restored->num_added = state.sum.num_appended - static_cast<int64_t>(state.sum.early.size());
+  restored->num_accumulated = state.sum.num_accumulated;
+  restored->contributions.insert(state.contributions.begin(), state.contributions.end());
+
+  Call call(&mu_, workspace);
+  while (IsFrontReady()) changed_.Wait(&mu_);  // As in Reset().
+  step_counter_.Restore(state.global_step, state.num_dropped, state.last_dropped_step);
+  const RoundPtr discarded = std::exchange(round_, restored);
+  next_round_ = std::move(next);
+  discarded->place = Place::kDiscarded;
+  changed_.NotifyAll();
+  const bool must_free =
+      NextAction(*discarded) == Action::kFree;  // Otherwise, its folder frees it.
+  // Free() releases the lock, and then the restored round may be another thread's.
+  Proceed(restored, &call);
+  if (must_free) Free(discarded);
+  return status;
+}
+
+}  // namespace condacc

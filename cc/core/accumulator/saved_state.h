@@ -1,0 +1,81 @@
+// The format in which the state of an accumulator is saved.
+//
+// A state is one string of bytes, little-endian, in this order:
+//   magic: 8 bytes; version: uint32; kind: uint32; dtype: uint32; reduction: uint32;
+//   deterministic: uint32; has_sum: uint32; num_contributors: int64; num_bytes: uint64;
+//   the accumulator's shape;
+//   global_step, num_dropped, last_dropped_step, num_appended, num_accumulated: int64;
+//   total_weight: double;
+//   the number of contributions: uint64, and of each the contributor and the number of its
+//   gradient (int64) and, if deterministic, its weight (double), in the order of the numbers;
+//   the number of early gradients: uint64;
+//   if has_sum: the shape of the sum's values, and its indices (int64), weights (double) and
+//   values, each of which begins at a multiple of 64 bytes. A dense sum has no indices and weights;
+//   and of each early gradient, which is that of one of the last contributors: the shape of its
+//   values, its indices if it is sparse, and its values, which begin at multiples of 64 bytes, too.
+// A shape is its rank and its dimensions, all int64. An unknown rank or dimension is -1. The values
+// of a sum are of the type in which sums are kept: float32 for float16 and bfloat16. Bytes that
+// nothing uses are 0.
+//
+// If gradients are added in the order of their contributors, `deterministic` is 1, and the sum is
+// that of the first contributors of which none is missing. The others are early; see
+// ContributorOrder. Otherwise, `deterministic` and `num_contributors` are 0.
+//
+// The bytes depend on what was accumulated, and not on how much of it had been folded.
+#ifndef CONDACC_CORE_ACCUMULATOR_SAVED_STATE_H_
+#define CONDACC_CORE_ACCUMULATOR_SAVED_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/sum_options.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
+
+namespace condacc {
+
+struct SavedState {
+  int64_t global_step = 0;
+  int64_t num_dropped = 0;
+  int64_t last_dropped_step = 0;
+  // The contributors of the round's gradients, and the number of the gradient of each, counted from
+  // 1 in order of arrival.
+  std::vector<std::pair<int64_t, int64_t>> contributions;
+  bool has_sum = false;  // Whether there are gradients that are not early.
+  SavedSum sum;          // Its counts and its total weight are 0 if there is no sum.
+};
+
+// Returns the size of a state of an accumulator with these options, and sets the offsets of the
+// indices, weights and values of its sum, and of early gradients, in `*places`. The shape of the
+// sum must be known.
+struct SumPlaces {
+  size_t indices = 0;
+  size_t weights = 0;
+  size_t values = 0;
+  struct Early {
+    size_t indices = 0;
+    size_t values = 0;
+  };
+  std::vector<Early> early;
+};
+size_t SizeOfState(SumKind kind, const SumOptions& options, const SavedState& state,
+                   SumPlaces* places);
+
+// Writes everything but indices, the weights of rows and values to `memory`, which has
+// SizeOfState() bytes.
+void WriteState(SumKind kind, const SumOptions& options, const SavedState& state, char* memory);
+
+// Reads a state. Its pointers point into `bytes`, perhaps unaligned. Returns
+// InvalidArgument if the bytes are no state, or the state of an accumulator of another kind or with
+// other options. Does not read indices, the weights of rows and values, and allocates no more than
+// the bytes warrant. May throw std::bad_alloc.
+Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOptions& options,
+                 SavedState* state);
+
+}  // namespace condacc
+
+#endif  // CONDACC_CORE_ACCUMULATOR_SAVED_STATE_H_

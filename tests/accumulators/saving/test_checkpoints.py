@@ -1,0 +1,247 @@
+"""Tests of accumulators in object-based checkpoints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.compat import v1
+
+import tf_condacc
+
+KINDS = ["dense", "sparse"]
+VALUES = [0.1, 0.2, 0.7, 1e8, -1e8, 0.3]  # Their sums depend on the order of additions.
+
+
+def make(kind: str = "dense", dtype: tf.DType = tf.float32, **arguments):
+    cls = tf_condacc.ConditionalAccumulator
+    if kind == "sparse":
+        cls = tf_condacc.SparseConditionalAccumulator
+    return cls(dtype, arguments.pop("shape", [3]), **arguments)
+
+
+def apply(accumulator, value: float, step: int = 0, **arguments):
+    if isinstance(accumulator, tf_condacc.ConditionalAccumulator):
+        gradient = tf.cast([value, 1.0, value], accumulator.dtype)
+        return accumulator.try_apply_grad(gradient, step, **arguments)
+    slices = tf.IndexedSlices(tf.cast([value, 1.0], accumulator.dtype), [2, 0])
+    return accumulator.try_apply_indexed_slices_grad(slices, step, **arguments)
+
+
+def take(accumulator, num_required: int) -> np.ndarray:
+    if isinstance(accumulator, tf_condacc.ConditionalAccumulator):
+        return accumulator.take_grad(num_required).numpy()
+    dtype = accumulator.dtype.as_numpy_dtype
+    taken = accumulator.take_indexed_slices_grad(num_required)
+    return np.concatenate([taken.indices.numpy().astype(dtype), taken.values.numpy()])
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.name == "tf_condacc"]
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16, tf.bfloat16, tf.complex64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restored_round_ends_with_the_bits_of_an_undisturbed_one(kind, dtype, tmp_path):
+    undisturbed, saved = make(kind, dtype), make(kind, dtype)
+    for value in VALUES:
+        apply(undisturbed, value)
+    for value in VALUES[:3]:
+        apply(saved, value)
+    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
+    restored = make(kind, dtype)
+    apply(restored, 100.0)
+    tf.train.Checkpoint(accumulator=restored).restore(path).assert_consumed()
+    assert int(restored.num_accumulated()) == 3
+    for value in VALUES[3:]:
+        apply(restored, value)
+        apply(saved, value)
+    expected = take(undisturbed, 6)
+    assert take(restored, 6).tobytes() == expected.tobytes()
+    assert take(saved, 6).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_step_drops_contributors_and_weights_are_restored(kind, tmp_path):
+    saved = make(kind)
+    saved.set_global_step(5)
+    apply(saved, 1.0, step=3)
+    apply(saved, 1.0, step=5, contributor=7)
+    apply(saved, 0.5, step=5, weight=0.5)
+    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
+    restored = make(kind)
+    tf.train.Checkpoint(accumulator=restored).restore(path)
+    assert int(restored.global_step()) == 5
+    assert int(restored.num_dropped()) == 1
+    contribute = {"step": 5, "contributor": 7}
+    assert not apply(restored, 1.0, **contribute)
+    np.testing.assert_array_equal(take(restored, 2), take(saved, 2))
+
+
+def test_an_object_that_is_made_after_the_restore_gets_its_state(tmp_path):
+    saved = make()
+    apply(saved, 4.0)
+    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
+    checkpoint = tf.train.Checkpoint()
+    status = checkpoint.restore(path)
+    checkpoint.accumulator = make()
+    status.assert_consumed()
+    assert take(checkpoint.accumulator, 1).tolist() == [4.0, 1.0, 4.0]
+
+
+def test_a_checkpoint_manager_restores_the_last_state(tmp_path):
+    accumulator, model = make(), tf.Module()
+    model.accumulator = accumulator
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(model=model), str(tmp_path), 2)
+    for value in (1.0, 2.0, 3.0):
+        apply(accumulator, value)
+        manager.save()
+    accumulator.reset(9)
+    manager.restore_or_initialize()
+    assert int(accumulator.global_step()) == 0
+    assert take(accumulator, 3).tolist() == [2.0, 1.0, 2.0]
+
+
+def test_a_checkpoint_that_another_thread_writes_has_the_state_of_the_call(tmp_path):
+    accumulator = make()
+    checkpoint = tf.train.Checkpoint(accumulator=accumulator, variable=tf.Variable(1.0))
+    options = tf.train.CheckpointOptions(experimental_enable_async_checkpoint=True)
+    for value in (2.0, 4.0):
+        apply(accumulator, value)
+        path = checkpoint.save(str(tmp_path / "saved"), options=options)
+    apply(accumulator, 100.0)
+    checkpoint.sync()
+    checkpoint.restore(path)
+    assert take(accumulator, 2).tolist() == [3.0, 1.0, 3.0]
+
+
+def test_a_restored_state_serves_a_take_that_waits(tmp_path):
+    saved = make()
+    apply(saved, 1.0)
+    apply(saved, 3.0)
+    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
+    accumulator, taken = make(), []
+    thread = threading.Thread(target=lambda: taken.append(take(accumulator, 2)))
+    thread.start()
+    tf.train.Checkpoint(accumulator=accumulator).restore(path)
+    thread.join()
+    assert taken[0].tolist() == [2.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({"dtype": tf.float64}, "dtype float64, shape [3]"),
+        ({"shape": [4]}, "shape [4]"),
+        ({"shape": None}, "shape <unknown>"),
+        ({"reduction_type": "SUM"}, "reduction_type SUM"),
+        ({"kind": "sparse"}, "a sparse accumulator"),
+    ],
+)
+def test_the_state_of_another_accumulator_is_refused(other, expected, tmp_path):
+    saved = make()
+    apply(saved, 1.0)
+    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
+    accumulator = make(name="another", **other)
+    accumulator.set_global_step(3)
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        tf.train.Checkpoint(accumulator=accumulator).restore(path)
+    message = raised.value.message
+    assert expected in message.split(", got ")[0] + ", got "
+    assert "got a dense accumulator of dtype float32, shape [3] and reduction_type MEAN" in message
+    assert "(accumulator 'another')" in message
+    assert (int(accumulator.num_accumulated()), int(accumulator.global_step())) == (0, 3)
+
+
+def test_a_damaged_state_is_refused():
+    accumulator = make(name="mine")
+    apply(accumulator, 1.0)
+    from tf_condacc._ops.native import ops
+
+    handle = accumulator.accumulator_ref
+    state = ops.condacc_accumulator_save(handle)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="damaged: .*'mine'"):
+        ops.condacc_accumulator_restore(handle, state[:-1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be a vector.*'mine'"):
+        ops.condacc_accumulator_restore(handle, state[tf.newaxis])
+    ops.condacc_accumulator_restore(handle, state)
+    assert int(accumulator.num_accumulated()) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_without_a_state_begins_an_empty_round_with_one_message(
+    kind, tmp_path, caplog
+):
+    class Former(tf.train.Checkpoint):
+        """Stands for an accumulator of a version that saved no state."""
+
+    former = [Former(resource=Former()) for _ in range(2)]
+    path = tf.train.Checkpoint(accumulators=former).save(str(tmp_path / "saved"))
+    accumulators = [make(kind, name=f"mine{i}") for i in range(2)]
+    for each in accumulators:
+        apply(each, 1.0)
+    checkpoint = tf.train.Checkpoint(accumulators=accumulators)
+    checkpoint.restore(path)
+    assert [int(each.num_accumulated()) for each in accumulators] == [0, 0]
+    (message,) = warnings_of(caplog)
+    assert "no state of" in message and "'mine0'" in message and "begins empty" in message
+    path = checkpoint.save(str(tmp_path / "saved"))
+    checkpoint.restore(path)
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_a_checkpoint_of_a_graph_has_the_state_of_each_save(tmp_path):
+    with tf.Graph().as_default(), v1.Session() as session:
+        accumulator = make(name="accumulator")
+        grad = v1.placeholder(tf.float32, [])
+        applied, taken = apply(accumulator, grad), accumulator.take_grad(2)
+        count, reset = accumulator.num_accumulated(), accumulator.reset(3)
+        checkpoint = tf.train.Checkpoint(accumulator=accumulator)
+        session.run(applied, {grad: 1.0})
+        checkpoint.save(str(tmp_path / "saved"))
+        session.run(applied, {grad: 3.0})
+        path = checkpoint.save(str(tmp_path / "saved"))
+        session.run(reset)
+        checkpoint.restore(path).assert_consumed().run_restore_ops(session)
+        assert session.run(count) == 2
+        assert session.run(taken).tolist() == [2.0, 1.0, 2.0]
+    eager = make()
+    tf.train.Checkpoint(accumulator=eager).restore(path)
+    assert take(eager, 2).tolist() == [2.0, 1.0, 2.0]
+
+
+def test_a_checkpoint_is_restored_in_another_process(tmp_path):
+    program = f"""
+import tensorflow as tf, tf_condacc
+from tests.accumulators.saving.test_checkpoints import VALUES, apply, make
+accumulators = [make(kind) for kind in ("dense", "sparse")]
+for each in accumulators:
+    for value in VALUES[:4]:
+        apply(each, value)
+tf.train.Checkpoint(accumulators=accumulators).write({str(tmp_path / "saved")!r})
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    restored, undisturbed = [[make(kind) for kind in KINDS] for _ in range(2)]
+    tf.train.Checkpoint(accumulators=restored).read(str(tmp_path / "saved")).assert_consumed()
+    for one, other in zip(restored, undisturbed, strict=True):
+        for value in VALUES[:4]:
+            apply(other, value)
+        for value in VALUES[4:]:
+            apply(one, value)
+            apply(other, value)
+        assert take(one, 6).tobytes() == take(other, 6).tobytes()
+
+
+def test_saved_models_have_no_state(tmp_path):
+    module = tf.Module()
+    module.accumulator = make()
+    apply(module.accumulator, 1.0)
+    module.count = tf.function(module.accumulator.num_accumulated, input_signature=[])
+    tf.saved_model.save(module, str(tmp_path))
+    names = [name for name, _ in tf.train.list_variables(str(tmp_path / "variables/variables"))]
+    assert names == ["_CHECKPOINTABLE_OBJECT_GRAPH"]
+    assert int(tf.saved_model.load(str(tmp_path)).count()) == 0

@@ -1,0 +1,383 @@
+// Tests of saving and restoring dense accumulators.
+#include <cstdint>
+#include <cstring>
+#include <future>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/accumulator/accumulator.h"
+#include "gtest/gtest.h"
+#include "tests/cc/accumulator/saved_bytes.h"
+#include "tests/cc/base/is_waiting.h"
+#include "tests/cc/dense/dense_support.h"
+#include "tests/cc/dense/stopping_workspace.h"
+
+namespace condacc {
+namespace {
+
+// Returns a gradient such that the order of additions changes the bits of a sum.
+template <typename T>
+std::vector<T> StateGradient(int number) {
+  std::vector<T> values(37);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float value = 1.0f / static_cast<float>(3 + 7 * number + static_cast<int>(i));
+    if constexpr (SumsInFloat32(kTypeOf<T>)) {
+      values[i] = T::FromFloat(value);
+    } else if constexpr (IsInteger(kTypeOf<T>)) {
+      values[i] = static_cast<T>(1000 * value);
+    } else {
+      values[i] = T(value);
+    }
+  }
+  return values;
+}
+
+template <typename T>
+class SavedDense : public testing::Test {
+ protected:
+  static constexpr bool kIsMean = !IsInteger(kTypeOf<T>);
+
+  static void ApplyTo(Accumulator& accumulator, int number, Workspace& workspace) {
+    std::vector<T> values = StateGradient<T>(number);
+    Gradient gradient = number % 3 == 0 ? Borrowed(&values) : Owned(values);
+    const ApplyResult result = number % 2 == 0
+                                   ? accumulator.Apply(4, std::move(gradient), workspace, number)
+                                   : accumulator.Apply(4, std::move(gradient), workspace);
+    EXPECT_TRUE(result.is_added()) << result.status().message();
+  }
+  std::vector<T> Taken(Accumulator& accumulator, int num_required) {
+    DenseTake take(num_required);
+    accumulator.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_TRUE(take.is_served()) << take.status().message();
+    return take.values<T>();
+  }
+  static bool HaveSameBits(const std::vector<T>& a, const std::vector<T>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  }
+
+  TestWorkspace workspace_;
+};
+
+using AllTypes = testing::Types<Float16, BFloat16, float, double, std::complex<float>,
+                                std::complex<double>, int32_t, int64_t>;
+TYPED_TEST_SUITE(SavedDense, AllTypes);
+
+TYPED_TEST(SavedDense, ContinuesWithTheSameBitsFromEveryPointOfARound) {
+  constexpr int kNumGradients = 20;
+  for (int saved_after = 0; saved_after <= kNumGradients; ++saved_after) {
+    Accumulator undisturbed(OptionsOf<TypeParam>(this->kIsMean));
+    Accumulator saved(OptionsOf<TypeParam>(this->kIsMean));
+    Accumulator restored(OptionsOf<TypeParam>(this->kIsMean));
+    undisturbed.SetGlobalStep(4);
+    saved.SetGlobalStep(4);
+    for (int i = 0; i < kNumGradients; ++i) this->ApplyTo(undisturbed, i, this->workspace_);
+    for (int i = 0; i < saved_after; ++i) this->ApplyTo(saved, i, this->workspace_);
+    const std::string bytes = SavedBytes(saved, this->workspace_);
+    ASSERT_TRUE(RestoreBytes(bytes, restored, this->workspace_).ok());
+    EXPECT_EQ(restored.num_accumulated(), saved_after);
+    EXPECT_EQ(restored.global_step(), 4);
+    EXPECT_EQ(SavedBytes(restored, this->workspace_), bytes);
+    for (int i = saved_after; i < kNumGradients; ++i) {
+      this->ApplyTo(saved, i, this->workspace_);
+      this->ApplyTo(restored, i, this->workspace_);
+    }
+    const auto expected = this->Taken(undisturbed, kNumGradients);
+    EXPECT_TRUE(this->HaveSameBits(this->Taken(restored, kNumGradients), expected));
+    EXPECT_TRUE(this->HaveSameBits(this->Taken(saved, kNumGradients), expected));
+    EXPECT_EQ(restored.global_step(), 5);
+  }
+}
+
+class DenseState : public testing::Test {
+ protected:
+  static Accumulator::Options Options() {
+    Accumulator::Options options = OptionsOf<float>(/*mean=*/true);
+    options.sum.shape = Shape::Of({2});
+    return options;
+  }
+  static void Add(Accumulator& accumulator, float value, TestWorkspace& workspace) {
+    const int64_t step = accumulator.global_step();
+    EXPECT_TRUE(
+        accumulator.Apply(step, Owned(std::vector<float>{value, value}), workspace).is_added());
+  }
+  float Take(Accumulator& accumulator, int num_required = 1) {
+    DenseTake take(num_required);
+    accumulator.Request(take.ptr(), nullptr, workspace_);
+    EXPECT_TRUE(take.is_served()) << take.status().message();
+    return take.values<float>()[0];
+  }
+  // Returns a state with two contributors, and a weight.
+  std::string State() {
+    Accumulator accumulator(Options());
+    EXPECT_EQ(accumulator.SetGlobalStep(6), 0);
+    for (const int contributor : {5, 3}) {
+      const ApplyResult result =
+          accumulator.Apply(6, Owned(std::vector<float>{1, 2}), workspace_, contributor);
+      EXPECT_TRUE(result.is_added());
+    }
+    EXPECT_TRUE(accumulator.Apply(2, Owned(std::vector<float>{1, 2}), workspace_).ok());
+    Gradient weighted = Owned(std::vector<float>{3, 4});
+    weighted.weight = 0.5;
+    EXPECT_TRUE(accumulator.Apply(6, std::move(weighted), workspace_).is_added());
+    return SavedBytes(accumulator, workspace_);
+  }
+
+  TestWorkspace workspace_;
+};
+
+TEST_F(DenseState, DoesNotDependOnWhatWasFolded) {
+  Accumulator::Options eager = Options();
+  eager.sum.small_bytes = 1 << 20;
+  Accumulator folding(eager);
+  Accumulator holding(Options());
+  for (int i = 0; i < 5; ++i) {
+    Add(folding, 0.1f * static_cast<float>(i), workspace_);
+    Add(holding, 0.1f * static_cast<float>(i), workspace_);
+  }
+  EXPECT_EQ(SavedBytes(folding, workspace_), SavedBytes(holding, workspace_));
+}
+
+TEST_F(DenseState, HasContributorsWeightsAndDrops) {
+  Accumulator accumulator(Options());
+  ASSERT_TRUE(RestoreBytes(State(), accumulator, workspace_).ok());
+  EXPECT_EQ(accumulator.num_dropped(), 1);
+  EXPECT_EQ(accumulator.global_step(), 6);
+  const auto apply = [&](int64_t contributor) {
+    return accumulator.Apply(6, Owned(std::vector<float>{0, 0}), workspace_, contributor).outcome();
+  };
+  EXPECT_EQ(apply(5), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(apply(3), ApplyOutcome::kDuplicate);
+  EXPECT_EQ(apply(4), ApplyOutcome::kAdded);
+  EXPECT_EQ(Take(accumulator, 4), 5.0f / 3.5f);
+}
+
+TEST_F(DenseState, ReplacesARoundAndAStep) {
+  Accumulator accumulator(Options());
+  for (int i = 0; i < 9; ++i) Add(accumulator, 100, workspace_);
+  ASSERT_TRUE(RestoreBytes(State(), accumulator, workspace_).ok());
+  EXPECT_EQ(accumulator.num_accumulated(), 3);
+  EXPECT_EQ(Take(accumulator, 3), 2.0f);
+  EXPECT_EQ(accumulator.global_step(), 7);
+  EXPECT_EQ(accumulator.num_accumulated(), 0);
+  Add(accumulator, 4, workspace_);
+  EXPECT_EQ(Take(accumulator), 4.0f);
+}
+
+TEST_F(DenseState, OfAnEmptyRoundDiscardsTheOldOne) {
+  Accumulator empty(Options());
+  const std::string bytes = SavedBytes(empty, workspace_);
+  Accumulator accumulator(Options());
+  Add(accumulator, 1, workspace_);
+  ASSERT_TRUE(RestoreBytes(bytes, accumulator, workspace_).ok());
+  EXPECT_EQ(accumulator.num_accumulated(), 0);
+  EXPECT_EQ(SavedBytes(accumulator, workspace_), bytes);
+}
+
+TEST_F(DenseState, ServesATakeThatWaits) {
+  Accumulator accumulator(Options());
+  DenseTake two(2);
+  DenseTake one(1);
+  accumulator.Request(two.ptr(), nullptr, workspace_);
+  accumulator.Request(one.ptr(), nullptr, workspace_);
+  ASSERT_TRUE(RestoreBytes(State(), accumulator, workspace_).ok());
+  ASSERT_TRUE(two.is_served());
+  EXPECT_EQ(two.values<float>()[0], 2.0f);
+  EXPECT_FALSE(one.is_done());
+  Add(accumulator, 3, workspace_);
+  EXPECT_TRUE(one.is_served());
+}
+
+TEST_F(DenseState, OfAnotherAccumulatorIsRefusedWithBothNamed) {
+  const std::string bytes = State();
+  const auto message_of = [&](Accumulator::Options options) {
+    Accumulator accumulator(std::move(options));
+    const Status status = RestoreBytes(bytes, accumulator, workspace_);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(accumulator.global_step(), 0);
+    return status.message();
+  };
+  Accumulator::Options options = Options();
+  options.sum.reduction = Reduction::kSum;
+  EXPECT_EQ(message_of(options),
+            "The saved state is that of another accumulator: expected a dense accumulator of dtype "
+            "float32, shape [2] and reduction_type SUM, got a dense accumulator of dtype float32, "
+            "shape [2] and reduction_type MEAN (accumulator 'tested')");
+  options = Options();
+  options.sum.shape = Shape::Of({3});
+  EXPECT_NE(message_of(options).find("shape [3]"), std::string::npos);
+  options = Options();
+  options.sum.type = ElementType::kFloat64;
+  EXPECT_NE(message_of(options).find("dtype float64"), std::string::npos);
+}
+
+TEST_F(DenseState, ThatIsCutOrHasAnyOtherLengthIsRefused) {
+  std::string bytes = State();
+  Accumulator accumulator(Options());
+  Add(accumulator, 8, workspace_);
+  const std::string before = SavedBytes(accumulator, workspace_);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const Status status = RestoreBytes(bytes.substr(0, size), accumulator, workspace_);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << size;
+  }
+  EXPECT_EQ(RestoreBytes(bytes + '\0', accumulator, workspace_).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(SavedBytes(accumulator, workspace_), before);
+}
+
+// Replaces the bytes at an offset, and expects an error that contains some words.
+void ExpectRefused(std::string bytes, size_t offset, uint64_t value, const std::string& words) {
+  TestWorkspace workspace;
+  Accumulator::Options options = OptionsOf<float>(/*mean=*/true);
+  options.sum.shape = Shape::Of({2});
+  Accumulator accumulator(options);
+  ASSERT_LE(offset + sizeof(value), bytes.size());
+  std::memcpy(&bytes[offset], &value, sizeof(value));
+  const Status status = RestoreBytes(bytes, accumulator, workspace);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << words;
+  EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  EXPECT_EQ(accumulator.num_accumulated(), 0);
+}
+
+TEST_F(DenseState, ThatIsHostileIsRefused) {
+  const std::string bytes = State();
+  constexpr size_t kHeader = 48;           // Magic, version, ..., number of bytes.
+  constexpr size_t kSteps = kHeader + 16;  // After the accumulator's shape.
+  constexpr size_t kContributions = kSteps + 6 * 8;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double negative = -1;
+  uint64_t nan_bits = 0;
+  uint64_t negative_bits = 0;
+  std::memcpy(&nan_bits, &nan, sizeof(nan));
+  std::memcpy(&negative_bits, &negative, sizeof(negative));
+  const auto minus_one = static_cast<uint64_t>(-1);
+  ExpectRefused(bytes, 0, 0, "Expected the saved state of an accumulator");
+  ExpectRefused(bytes, 8, 2, "another version: expected 1, got 2");
+  ExpectRefused(bytes, 24, uint64_t{1} << 32 | 1, "features");
+  ExpectRefused(bytes, 32, 4, "in the order of 4 contributors");
+  ExpectRefused(bytes, 40, minus_one, "bytes");
+  ExpectRefused(bytes, kHeader, minus_one - 1, "cut off");
+  ExpectRefused(bytes, kHeader, uint64_t{1} << 60, "cut off");
+  ExpectRefused(bytes, kSteps + 8, minus_one, "dropped gradients");
+  ExpectRefused(bytes, kSteps + 24, 1, "got 3 accumulated gradients of 1");
+  ExpectRefused(bytes, kSteps + 24, std::numeric_limits<int64_t>::max(), "accumulated gradients");
+  ExpectRefused(bytes, kSteps + 32, 0, "got 0 accumulated gradients");
+  ExpectRefused(bytes, kSteps + 32, minus_one, "got -1 accumulated gradients");
+  ExpectRefused(bytes, kSteps + 40, nan_bits, "finite weight");
+  ExpectRefused(bytes, kSteps + 40, negative_bits, "finite weight");
+  ExpectRefused(bytes, kContributions, uint64_t{1} << 61, "cut off");
+  ExpectRefused(bytes, kContributions, 4, "more contributors than gradients");
+  ExpectRefused(bytes, kContributions + 8, minus_one, "negative contributor");
+  ExpectRefused(bytes, kContributions + 8, 3, "contributor 3 twice");
+  ExpectRefused(bytes, kContributions + 16, 2, "out of order");
+  ExpectRefused(bytes, kContributions + 16, 0, "out of order");
+  ExpectRefused(bytes, kContributions + 32, 9, "out of order");
+  ExpectRefused(bytes, kContributions + 40, 1, "early gradients");
+  ExpectRefused(bytes, kContributions + 48, 300, "bad shape");
+  ExpectRefused(bytes, kContributions + 56, uint64_t{1} << 61, "shape");
+  ExpectRefused(bytes, kContributions + 56, minus_one, "values of shape [?]");
+  ExpectRefused(bytes, kContributions + 56, 3, "cut off");
+  ExpectRefused(bytes, kContributions + 56, 1, "do not fit its size");
+}
+
+TEST_F(DenseState, IsNotRestoredWithoutMemory) {
+  const std::string bytes = State();
+  Accumulator accumulator(Options());
+  Add(accumulator, 8, workspace_);
+  const std::string before = SavedBytes(accumulator, workspace_);
+  workspace_.RefuseAllocation(0);
+  EXPECT_EQ(RestoreBytes(bytes, accumulator, workspace_).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(SavedBytes(accumulator, workspace_), before);
+}
+
+TEST_F(DenseState, IsNotSavedWithoutMemory) {
+  Accumulator accumulator(Options());
+  Add(accumulator, 8, workspace_);
+  const Status status = accumulator.Save(workspace_, [](size_t, char**) {
+    return Status(StatusCode::kResourceExhausted, "The test refuses memory");
+  });
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), "The test refuses memory (accumulator 'tested')");
+  EXPECT_EQ(Take(accumulator), 8.0f);
+}
+
+TEST_F(DenseState, OfGradientsOnADeviceIsNotSupported) {
+  Accumulator::Options options = Options();
+  options.sum.is_in_host_memory = false;
+  Accumulator accumulator(options);
+  accumulator.SetGlobalStep(3);
+  const std::string empty = SavedBytes(accumulator, workspace_);
+  Add(accumulator, 1, workspace_);
+  const auto allocate = [](size_t, char**) { return Status(); };
+  EXPECT_EQ(accumulator.Save(workspace_, allocate).code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(RestoreBytes(State(), accumulator, workspace_).code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(accumulator.num_accumulated(), 1);
+  EXPECT_TRUE(RestoreBytes(empty, accumulator, workspace_).ok());
+  EXPECT_EQ(accumulator.num_accumulated(), 0);
+}
+
+// The round changes in every way while the sum is copied.
+class DuringADenseSave : public DenseState {
+ protected:
+  DuringADenseSave() {
+    Add(accumulator_, 1, workspace_);
+    Add(accumulator_, 2, workspace_);
+    saving_ = std::async(std::launch::async, [this] {
+      StoppingWorkspace stopping(&stop_);
+      return SavedBytes(accumulator_, stopping);
+    });
+    stop_.AwaitArrivals(1);
+  }
+  float SavedMean() {
+    stop_.Open();
+    Accumulator restored(Options());
+    EXPECT_TRUE(RestoreBytes(saving_.get(), restored, workspace_).ok());
+    return Take(restored, 2);
+  }
+
+  Accumulator accumulator_{Options()};
+  StopPoint stop_;
+  std::future<std::string> saving_;
+};
+
+TEST_F(DuringADenseSave, GradientsAreApplied) {
+  for (int i = 0; i < 10; ++i) Add(accumulator_, 4, workspace_);
+  EXPECT_EQ(SavedMean(), 1.5f);
+  EXPECT_EQ(Take(accumulator_, 12), 43.0f / 12);
+}
+
+TEST_F(DuringADenseSave, ATakeOfTheRoundIsServedAfterwards) {
+  DenseTake take(2);
+  accumulator_.Request(take.ptr(), nullptr, workspace_);
+  EXPECT_FALSE(take.is_done());
+  Add(accumulator_, 7, workspace_);  // It belongs to the next round.
+  EXPECT_EQ(SavedMean(), 1.5f);
+  ASSERT_TRUE(take.is_served());
+  EXPECT_EQ(take.values<float>()[0], 1.5f);
+  EXPECT_EQ(Take(accumulator_), 7.0f);
+}
+
+TEST_F(DuringADenseSave, AResetDiscardsTheRound) {
+  EXPECT_EQ(accumulator_.Reset(3), 2);
+  Add(accumulator_, 7, workspace_);
+  EXPECT_EQ(SavedMean(), 1.5f);
+  EXPECT_EQ(Take(accumulator_), 7.0f);
+}
+
+TEST_F(DuringADenseSave, ARestoreReplacesTheRound) {
+  EXPECT_TRUE(RestoreBytes(State(), accumulator_, workspace_).ok());
+  EXPECT_EQ(SavedMean(), 1.5f);
+  EXPECT_EQ(Take(accumulator_, 3), 2.0f);
+}
+
+TEST_F(DuringADenseSave, AnotherSaveWaits) {
+  auto second =
+      std::async(std::launch::async, [this] { return SavedBytes(accumulator_, workspace_); });
+  EXPECT_TRUE(IsWaiting(second));
+  stop_.Open();
+  EXPECT_EQ(second.get(), saving_.get());
+}
+
+}  // namespace
+}  // namespace condacc

@@ -1,0 +1,117 @@
+"""Saving and restoring of accumulators, in checkpoints of objects and of sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.compat import v1
+
+from tf_condacc._accumulators.base import ConditionalAccumulatorBase
+from tf_condacc._ops.native import ops
+from tf_condacc._tensorflow import SaveableObject, SaveSpec, colocated_with
+
+# The types of the operations that make accumulators.
+_ACCUMULATORS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
+# The last part of the keys of accumulators in the checkpoints of sessions. TensorFlow's error for a
+# key that a checkpoint does not have contains it, and so tells what has saved the key.
+_KEY = "tf_condacc.saveables()"
+# The collection of the names of the operations that make accumulators which are not saved.
+_LEFT_OUT = "tf_condacc_accumulators_without_saveables"
+
+
+def saveables() -> list[Any]:
+    """Returns objects by which a ``tf.compat.v1.train.Saver`` saves the graph's accumulators.
+
+    A Saver that is made with them saves and restores the accumulated gradients, the contributors,
+    the step and the number of dropped gradients of each accumulator of the default graph, except
+    those that `SyncReplicasOptimizer` has made, whose rounds begin anew after a restart:
+
+    ```python
+    saver = tf.compat.v1.train.Saver(
+        var_list=[*tf.compat.v1.global_variables(), *tf_condacc.saveables()]
+    )
+    ```
+
+    A training that is restored from the checkpoint continues in the middle of a round, with the
+    same bits. In object-based checkpoints (``tf.train.Checkpoint``), accumulators are without this.
+    TensorFlow's own accumulators cannot be saved.
+
+    A checkpoint of a Saver that was made without these objects cannot be restored with them: the
+    Saver raises ``tf.errors.NotFoundError``, whose message names this function.
+
+    Returns:
+        A ``SaveableObject`` for each accumulator. Its key is the name of the accumulator's
+        operation, followed by "/tf_condacc.saveables()".
+
+    Raises:
+        RuntimeError: It is called in eager mode, where ``tf.train.Checkpoint`` saves accumulators.
+    """
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "tf_condacc.saveables() is for graphs with sessions. In eager mode, "
+            "tf.train.Checkpoint saves accumulators that are its attributes, or those of objects "
+            "in it."
+        )
+    left_out = set(v1.get_collection(_LEFT_OUT))
+    operations = v1.get_default_graph().get_operations()
+    made = [op for op in operations if op.type in _ACCUMULATORS and op.name not in left_out]
+    return [_AccumulatorSaveable(op) for op in made]
+
+
+def leave_out(accumulator: ConditionalAccumulatorBase) -> None:
+    """Leaves an accumulator of the default graph out of `saveables`.
+
+    The rounds of `SyncReplicasOptimizer` are those of its gate, which begins anew after a restart:
+    an accumulator of a later round would refuse all gradients.
+    """
+    v1.add_to_collection(_LEFT_OUT, accumulator.accumulator_ref.op.name)
+
+
+def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
+    """Lets Savers that save all variables save an accumulator as well.
+
+    These are a ``tf.compat.v1.train.Saver()`` that is made without a list afterwards, and the Saver
+    of a ``tf.compat.v1.train.MonitoredTrainingSession``. It is off by default, so that checkpoints
+    have the same keys as with TensorFlow's own accumulators, which cannot be saved.
+
+    Args:
+        accumulator: An accumulator that was made in the default graph.
+
+    Raises:
+        ValueError: The accumulator was not made in the default graph.
+    """
+    handle = accumulator.accumulator_ref
+    graph = v1.get_default_graph()
+    if tf.executing_eagerly() or getattr(handle, "graph", None) is not graph:
+        raise ValueError(
+            f"save_with_variables expects an accumulator of the default graph, but "
+            f"{type(accumulator).__name__} '{accumulator._handle_name()}' was not made there. In "
+            "eager mode, tf.train.Checkpoint saves accumulators."
+        )
+    v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _AccumulatorSaveable(handle.op))
+
+
+class _AccumulatorSaveable(SaveableObject):
+    """An accumulator of a graph, as a Saver saves it.
+
+    Args:
+        op: The operation that makes the accumulator.
+    """
+
+    def __init__(self, op: tf.Operation) -> None:
+        self._handle = op.outputs[0]
+        key = f"{op.name}/{_KEY}"
+        with op.graph.as_default(), colocated_with(op, ignore_existing=True):
+            state = ops.condacc_accumulator_save(self._handle, name="AccumulatorSave")
+        super().__init__(self._handle, [SaveSpec(state, "", key)], key)
+
+    def restore(
+        self, restored_tensors: list[tf.Tensor], restored_shapes: object
+    ) -> tf.Operation | None:
+        """Returns the operation that restores the accumulator."""
+        del restored_shapes
+        with colocated_with(self._handle.op, ignore_existing=True):
+            return ops.condacc_accumulator_restore(
+                self._handle, restored_tensors[0], name="AccumulatorRestore"
+            )
