@@ -31,7 +31,10 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
     MutexUnlock unlock(&mu_);
     status = WriteRound(*round->sum, &state, workspace, allocate);
   }
-  if (state.has_sum) EndWork(round, &call);
+  if (state.has_sum) {
+    round->sum->EndSave();
+    EndWork(round, &call);
+  }
   return status.ok() ? status : Error(status.code(), status.message());
 }
 
@@ -79,7 +82,8 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   next_round_ = std::move(next);
   discarded->place = Place::kDiscarded;
   changed_.NotifyAll();
-  const bool must_free = NextAction(*discarded) == Action::kFree;  // Otherwise, its folder frees it.
+  const bool must_free =
+      NextAction(*discarded) == Action::kFree;  // Otherwise, its folder frees it.
   // Free() releases the lock, and then the restored round may be another thread's.
   Proceed(restored, &call);
   if (must_free) Free(discarded);

@@ -22,6 +22,7 @@ enum class Missing {
   kResultMemory,   // Memory for the result: the gradient is the first and not owned.
   kFloat32Memory,  // Memory for a float32 sum.
   kKept,           // The gradient has yet to be checked and moved to memory that may be kept.
+  kCopy,           // A copy of the gradient: it is borrowed, and cannot be added during a save.
 };
 
 // The result of Append().
@@ -62,7 +63,8 @@ struct SumMemory {
 using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
-// may run at any time. No two other unlocked methods of one sum run at the same time. While
+// may run at any time. No two other unlocked methods of one sum run at the same time, except that
+// FinishShared() may run during RunSave(). While
 // RunFold() or RunSave() runs, gradients may be appended; while the others run, only const methods
 // may be called.
 class RoundSum {
@@ -107,13 +109,18 @@ class RoundSum {
 
   virtual SumKind kind() const { return SumKind::kDense; }
   // Notes the gradients that the sum has now, of which there are some, for RunSave(). Returns their
-  // total weight. May throw std::bad_alloc.
+  // total weight. May throw std::bad_alloc. EndSave() follows.
   virtual double BeginSave() { return 0; }
   // Unlocked: asks for memory once, and copies the sum of the noted gradients to it. Changes
   // nothing. May throw std::bad_alloc.
-  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) {
-    return CannotSave();
-  }
+  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return CannotSave(); }
+  virtual void EndSave() {}
+  // Whether FinishShared() may be called while RunSave() runs.
+  virtual bool may_finish_shared() const { return false; }
+  // Unlocked: does what Finish() does, in new memory. Leaves the sum as it is, because another
+  // thread may be saving it. Returns false if memory is refused, and then Finish() must be called
+  // after the save.
+  virtual bool FinishShared(Workspace& /*workspace*/, Value* /*value*/) noexcept { return false; }
   // Unlocked: makes an empty sum the saved one. Returns InvalidArgument if that does not fit the
   // options, whose kind and type it has. After an error, only Clear() may follow. May throw
   // std::bad_alloc.

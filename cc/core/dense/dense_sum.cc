@@ -28,6 +28,8 @@ Status DenseSum::Check(const Gradient& gradient) const {
 Missing DenseSum::MissingFrom(const Gradient& gradient) const {
   if (empty())
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
+  // It would have to wait until the sum has been copied.
+  if (is_saving_ && IsUrgent(gradient)) return Missing::kCopy;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
   // float32 sum. If the budget is exceeded only after this check, the next gradient brings it.
   const bool will_fold = IsUrgent(gradient) || IsFull(num_pending() + 1);
@@ -36,6 +38,20 @@ Missing DenseSum::MissingFrom(const Gradient& gradient) const {
 }
 
 Status DenseSum::Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const {
+  if (missing == Missing::kCopy) {
+    Buffer copy;
+    Status status = workspace.Allocate(options_.type, gradient->shape, &copy);
+    if (!status.ok()) return status;
+    DenseAddArgs args;
+    args.type = options_.type;
+    args.num_elements = static_cast<size_t>(gradient->shape.num_elements());
+    args.out = copy.data();
+    args.first = gradient->values.data();
+    workspace.Add(args);
+    gradient->values = std::move(copy);
+    gradient->owned = true;
+    return workspace.failure();
+  }
   return missing == Missing::kResultMemory
              ? workspace.Allocate(options_.type, gradient->shape, &gradient->result_memory)
              : workspace.Allocate(ElementType::kFloat32, gradient->shape,
@@ -56,6 +72,7 @@ Appended DenseSum::Append(Gradient&& gradient) {
     result_ = std::move(gradient.owned ? gradient.values : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
+  has_borrowed_ |= appended == Appended::kMustAddNow;
   pending_.buffers.push_back(std::move(gradient.values));
   Hold(GradientBytes());
   return appended;
@@ -93,6 +110,7 @@ int64_t DenseSum::BeginFold() noexcept {
   CONDACC_INVARIANT(num_pending() > 0 && CanFold() && folding_.buffers.empty());
   if (HasRoomToAdd()) {
     std::swap(pending_, folding_);
+    has_borrowed_ = false;
   } else {
     folding_.buffers.push_back(std::move(pending_.buffers.front()));
     pending_.buffers.erase(pending_.buffers.begin());
@@ -132,6 +150,8 @@ double DenseSum::BeginSave() {
   saved_operands_.clear();
   for (const Buffer& buffer : pending_.buffers) saved_operands_.push_back(buffer.data());
   save_ = ArgsFor(saved_operands_);
+  is_saving_ = true;
+  saves_borrowed_ = has_borrowed_;
   return total_weight_;
 }
 
@@ -145,6 +165,23 @@ Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
   save_.out_is_float32 = SumsInFloat32(options_.type);
   workspace.Add(RunFirstPasses(save_, workspace));
   return workspace.failure();
+}
+
+bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
+  CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
+  DenseAddArgs args = Operands(&pending_);
+  if (args.num_inputs > options_.max_inputs) return false;
+  try {
+    if (!workspace.Allocate(options_.type, shape_, &value->values).ok()) return false;
+    value->shape = shape_;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  args.out = value->values.data();
+  args.out_is_float32 = false;
+  args.divisor = DivisorOf(options_.reduction, total_weight_);
+  workspace.Add(args);
+  return true;
 }
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
@@ -175,6 +212,7 @@ void DenseSum::Clear() noexcept {
   result_ = Buffer();
   float32_sum_ = Buffer();
   state_ = State::kEmpty;
+  has_borrowed_ = false;
   total_weight_ = 0;
   failure_ = Status();
 }

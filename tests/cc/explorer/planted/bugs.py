@@ -33,6 +33,21 @@ BUGS = [
         new="",
     ),
     Bug(
+        breaks="A take that is finished during a save frees the gradients that are being saved.",
+        program="dense",
+        file="accumulator/accumulator.cc",
+        old="  round->place = has_finished ? Place::kDiscarded : Place::kTaken;\n",
+        new="  if (has_finished) round->sum->Clear();\n"
+        "  round->place = has_finished ? Place::kDiscarded : Place::kTaken;\n",
+    ),
+    Bug(
+        breaks="A take is finished while a save reads a borrowed gradient, whose apply then returns.",
+        program="dense",
+        file="dense/dense_sum.cc",
+        old="  saves_borrowed_ = has_borrowed_;\n",
+        new="  saves_borrowed_ = false;\n",
+    ),
+    Bug(
         breaks="A take finishes a round while it is saved.",
         program="dense",
         file="accumulator/accumulator_state.cc",
