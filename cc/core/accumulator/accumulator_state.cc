@@ -34,6 +34,8 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   if (state.has_sum) {
     round->sum->EndSave();
     EndWork(round, &call);
+    // What has become pending is added now, so that applies do not wait for one save after another.
+    FoldOrWait(round, round->num_appended, /*must_add=*/false, &call);
   }
   return status.ok() ? status : Error(status.code(), status.message());
 }

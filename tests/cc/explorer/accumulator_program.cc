@@ -418,6 +418,11 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   status = ReadState(bytes.get(), size, kSumKind, accumulator_->options().sum, &state);
   if (!status.ok()) Fail("a state cannot be read: " + status.message());
   save->result = state.sum.num_accumulated;
+  if constexpr (kIsDense) {
+    bool is_wrong = false;
+    if (state.has_sum) save->saved_gradients = gradients_.SetInSaved(state.sum.values, &is_wrong);
+    if (is_wrong) Fail("a saved sum is wrong");
+  }
   save->saved_step = state.global_step;
   save->saved_dropped = state.num_dropped;
   for (const auto& contribution : state.contributions) {

@@ -190,8 +190,9 @@ std::string ToString(const Operation& operation) {
   constexpr const char* kFaults[] = {"", " of a wrong shape", " with a bad index",
                                      " with a bad weight", " with a bad contributor"};
   constexpr const char* kOutcomes[] = {"", "added", "stale", "duplicate", "ahead"};
-  constexpr const char* kNames[] = {"apply",    "request", "request if ready", "cancel", "set to",
-                                    "reset to", "read",    "save",             "restore step"};
+  constexpr const char* kNames[] = {"apply",  "request", "request if ready",
+                                    "cancel", "set to",  "reset to",
+                                    "read",   "save",    "restore step"};
   std::string text = "  [" + std::to_string(operation.called) + ", " +
                      std::to_string(operation.returned) + "] fiber " +
                      std::to_string(operation.fiber) + ": " +
