@@ -317,6 +317,26 @@ TEST_F(DenseState, OfGradientsOnADeviceIsNotSupported) {
   EXPECT_EQ(accumulator.num_accumulated(), 0);
 }
 
+// An apply returns when its gradient was taken, but the save would still read its memory.
+TEST_F(DenseState, OfABorrowedGradientMustEndBeforeATake) {
+  const SumOptions options;
+  DenseSum sum(options);
+  std::vector<float> values{3, 4};
+  sum.Append(Owned(std::vector<float>{1, 2}));
+  EXPECT_EQ(sum.Append(Borrowed(&values)), Appended::kMustAddNow);
+  EXPECT_EQ(sum.BeginSave(), 2);
+  EXPECT_FALSE(sum.may_finish_shared());
+  sum.EndSave();
+  sum.BeginFold();
+  sum.RunFold(workspace_);
+  EXPECT_TRUE(sum.EndFold());
+  sum.BeginSave();
+  EXPECT_TRUE(sum.may_finish_shared());
+  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kCopy);
+  sum.EndSave();
+  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kNothing);
+}
+
 // The round changes in every way while the sum is copied.
 class DuringADenseSave : public DenseState {
  protected:

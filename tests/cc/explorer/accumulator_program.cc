@@ -83,6 +83,7 @@ class AccumulatorRun {
   const int fault_percent_;       // Of the applies.
   const bool moves_step_;
   const bool reaches_last_step_;
+  const bool saves_often_;
   History history_;
   std::unique_ptr<Accumulator> accumulator_;
   std::vector<Accumulator::TakePtr> takes_;
@@ -100,7 +101,8 @@ AccumulatorRun<Gradients>::AccumulatorRun()
       refuse_new_percent_(Chance(75) ? 0 : 1 + Draw(15)),
       fault_percent_(Chance(50) ? 0 : 20),
       moves_step_(Chance(50)),
-      reaches_last_step_(Chance(8)) {
+      reaches_last_step_(Chance(8)),
+      saves_often_(!Gradients::kRefusesLate && Chance(25)) {
   history_.moves_step = moves_step_;
   history_.refuses_late = Gradients::kRefusesLate;
   WorkspaceFaults faults;
@@ -157,6 +159,10 @@ void AccumulatorRun<Gradients>::DrawOperations() {
 template <class Gradients>
 Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
   Operation operation;
+  if (saves_often_ && *num_gradients > 0 && Chance(20)) {
+    operation.kind = Kind::kSave;
+    return operation;
+  }
   const int draw = Draw(Gradients::kRefusesLate ? 20 : 22);  // Gradients on a device have no state.
   if (draw < 11 || *num_gradients == 0) return DrawApply((*num_gradients)++);
   if (draw < 15) return DrawRequest();

@@ -41,13 +41,6 @@ BUGS = [
         "  round->place = has_finished ? Place::kDiscarded : Place::kTaken;\n",
     ),
     Bug(
-        breaks="A take is finished while a save reads a borrowed gradient, whose apply then returns.",
-        program="dense",
-        file="dense/dense_sum.cc",
-        old="  saves_borrowed_ = has_borrowed_;\n",
-        new="  saves_borrowed_ = false;\n",
-    ),
-    Bug(
         breaks="A take finishes a round while it is saved.",
         program="dense",
         file="accumulator/accumulator_state.cc",
