@@ -109,6 +109,7 @@ void Accumulator::ReserveRound() {
   next_round_->num_accumulated = 0;
   next_round_->num_appended = 0;
   next_round_->num_added = 0;
+  next_round_->waits_for_save = false;
 }
 
 // Takes.
@@ -253,10 +254,14 @@ Accumulator::Action Accumulator::NextAction(const Round& round) const {
       return IsFrontReady() && (is_idle || !round.sum->finish_needs_memory()) ? Action::kServe
                                                                               : Action::kNone;
     case Place::kTaken:
-      return is_idle ? Action::kFinish : Action::kNone;
+      if (is_idle) return Action::kFinish;
+      return round.work == Work::kSaving && !round.waits_for_save && round.sum->may_finish_shared()
+                 ? Action::kFinishShared
+                 : Action::kNone;
     case Place::kDiscarded:
       return is_idle ? Action::kFree : Action::kNone;
     case Place::kGone:
+    case Place::kFinishing:
       break;
   }
   return Action::kNone;
@@ -270,6 +275,9 @@ void Accumulator::Proceed(const RoundPtr& round, Call* call) {
         break;
       case Action::kFinish:
         return Finish(round, call->workspace);
+      case Action::kFinishShared:
+        FinishShared(round, call->workspace);
+        break;
       case Action::kFree:
         return Free(round);
       case Action::kNone:
@@ -373,6 +381,28 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     Round::Contributions().swap(round->contributions);
   }
   Retire(round);
+}
+
+void Accumulator::FinishShared(const RoundPtr& round, Workspace& workspace) {
+  round->place = Place::kFinishing;
+  bool has_finished = false;
+  {
+    MutexUnlock unlock(&mu_);
+    Value value;
+    has_finished = round->sum->FinishShared(workspace, &value);
+    if (has_finished) {
+      TakePtr take;
+      {
+        MutexLock lock(&mu_);
+        round->num_added = round->num_appended;
+        take = std::move(round->take);
+      }
+      changed_.NotifyAll();
+      take->Complete(Status(), &value);
+    }
+  }
+  round->waits_for_save = !has_finished;
+  round->place = has_finished ? Place::kDiscarded : Place::kTaken;
 }
 
 void Accumulator::Free(const RoundPtr& round) {

@@ -124,10 +124,10 @@ class Accumulator {
   // Allocates memory for a state of `num_bytes` bytes, aligned to 64 bytes.
   using StateAllocator = std::function<Status(size_t num_bytes, char** memory)>;
   // Writes the state (steps, counts, contributors and the sum; see saved_state.h) to memory that it
-  // asks for once. Waits until no other thread works on the sum. Gradients may be applied while the
-  // sum is copied, and are then not in the state; folds, and the completion of takes, wait for the
-  // copy. Changes nothing. Returns ResourceExhausted if memory is refused, and Unimplemented if the
-  // sum cannot be saved.
+  // asks for once. Waits until no other thread works on the sum. While the sum is copied, gradients
+  // may be applied, which are then not in the state, and dense ones may be taken. Folds and takes
+  // of sparse gradients wait for the copy. Changes nothing. Returns ResourceExhausted if memory is
+  // refused, and Unimplemented if the sum cannot be saved.
   Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a
@@ -163,6 +163,7 @@ class Accumulator {
     kTaken,      // A take owns the round, which has yet to be finished.
     kDiscarded,  // A reset has removed the round, which has yet to be freed.
     kGone,       // The take has its value, or the gradients have been freed.
+    kFinishing,  // A thread finishes the round of a take while another one saves it.
   };
   // At most one thread at a time works on the sum of a round, without the lock. This tells how, as
   // long as other threads may find the round: only one thread finishes or frees it in the end.
@@ -190,6 +191,9 @@ class Accumulator {
     // gradients are added in that order.
     int64_t num_added = 0;
     TakePtr take;  // The take that owns the round, until it is finished.
+    // If true, the take was refused memory to be finished during a save, and waits for the end of
+    // that.
+    bool waits_for_save = false;
     // The contributors of the round's gradients, and the number of the gradient of each, counted
     // from 1 in the order in which they are added. There may be thousands.
     // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
@@ -224,7 +228,7 @@ class Accumulator {
   };
 
   // The next step for a round; see NextAction().
-  enum class Action { kNone, kServe, kFinish, kFree };
+  enum class Action { kNone, kServe, kFinish, kFinishShared, kFree };
 
   // Returns an error if the contributor is not one that an apply may have.
   Status CheckContributor(std::optional<int64_t> contributor) const;
@@ -285,6 +289,9 @@ class Accumulator {
   void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
+  // Does so in new memory, because another thread saves the round. That thread, or if it has ended
+  // the save meanwhile, this one has to free the round then.
+  void FinishShared(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Frees the gradients of a discarded round.
   void Free(const RoundPtr& round) CONDACC_REACQUIRES(mu_);
   // Ends the work on a round that is empty again, and keeps the round for reuse.

@@ -32,7 +32,12 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
     MutexUnlock unlock(&mu_);
     status = WriteRound(*round->sum, &state, workspace, allocate);
   }
-  if (has_gradients) EndWork(round, &call);
+  if (has_gradients) {
+    round->sum->EndSave();
+    EndWork(round, &call);
+    // What has become pending is added now, so that applies do not wait for one save after another.
+    FoldOrWait(round, round->num_appended, /*must_add=*/false, &call);
+  }
   return status.ok() ? status : Error(status.code(), status.message());
 }
 

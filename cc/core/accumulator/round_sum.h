@@ -82,7 +82,8 @@ struct SumMemory {
 using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
-// may run at any time. No two other unlocked methods of one sum run at the same time. While
+// may run at any time. No two other unlocked methods of one sum run at the same time, except that
+// FinishShared() may run during RunSave(). While
 // RunFold() or RunSave() runs, gradients may be appended; while the others run, only const methods
 // may be called.
 class RoundSum {
@@ -128,10 +129,18 @@ class RoundSum {
   virtual SumKind kind() const { return SumKind::kDense; }
   // Notes the gradients that the sum has now, of which there are some, for RunSave(). Sets the
   // total weight, the arrivals and the early gradients in `*saved`. May throw std::bad_alloc.
+  // EndSave() follows.
   virtual void BeginSave(SavedSum* /*saved*/) {}
   // Unlocked: asks for memory once, and copies the sum of the noted gradients to it, of which some
   // are not early. Changes nothing. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return CannotSave(); }
+  virtual void EndSave() {}
+  // Whether FinishShared() may be called while RunSave() runs.
+  virtual bool may_finish_shared() const { return false; }
+  // Unlocked: does what Finish() does, in new memory. Leaves the sum as it is, because another
+  // thread may be saving it. Returns false if memory is refused, and then Finish() must be called
+  // after the save.
+  virtual bool FinishShared(Workspace& /*workspace*/, Value* /*value*/) noexcept { return false; }
   // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
   // InvalidArgument if that does not fit the options, whose kind and type it has. After an error,
   // only Clear() may follow. May throw std::bad_alloc.

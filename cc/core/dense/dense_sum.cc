@@ -30,8 +30,8 @@ Status DenseSum::Check(const Gradient& gradient) const {
 
 Missing DenseSum::MissingFrom(const Gradient& gradient) const {
   const bool is_early = IsEarly(gradient);
-  // An apply does not wait until an early gradient can be added.
-  if (is_early && IsUrgent(gradient)) return Missing::kKept;
+  // An apply does not wait until an early gradient can be added, or until the sum has been saved.
+  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kKept;
   if (state_ == State::kEmpty && !is_early)
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
@@ -77,6 +77,7 @@ Appended DenseSum::Append(Gradient&& gradient) {
     result_ = std::move(gradient.owned ? gradient.values : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
+  has_borrowed_ |= appended == Appended::kMustAddNow;
   buffers.insert(buffers.begin() + static_cast<std::ptrdiff_t>(place), std::move(gradient.values));
   Hold(GradientBytes());
   return appended;
@@ -123,6 +124,7 @@ int64_t DenseSum::BeginFold() noexcept {
     std::move(begin, end, std::back_inserter(folding_.buffers));
     pending_.buffers.erase(begin, end);
   }
+  if (num_pending() == 0) has_borrowed_ = false;
   fold_ = Operands(&folding_);
   return static_cast<int64_t>(folding_.buffers.size());
 }
@@ -169,6 +171,8 @@ void DenseSum::BeginSave(SavedSum* saved) {
   }
   saved->arrivals = order_.arrivals();
   saved->total_weight = TotalWeight();
+  is_saving_ = true;
+  saves_borrowed_ = has_borrowed_;
 }
 
 Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
@@ -181,6 +185,23 @@ Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
   save_.out_is_float32 = SumsInFloat32(options_.type);
   workspace.Add(RunFirstPasses(save_, workspace));
   return workspace.failure();
+}
+
+bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
+  CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
+  DenseAddArgs args = Operands(&pending_);
+  if (args.num_inputs > options_.max_inputs) return false;
+  try {
+    if (!workspace.Allocate(options_.type, shape_, &value->values).ok()) return false;
+    value->shape = shape_;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  args.out = value->values.data();
+  args.out_is_float32 = false;
+  args.divisor = DivisorOf(options_.reduction, TotalWeight());
+  workspace.Add(args);
+  return true;
 }
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
@@ -215,6 +236,7 @@ void DenseSum::Clear() noexcept {
   result_ = Buffer();
   float32_sum_ = Buffer();
   state_ = State::kEmpty;
+  has_borrowed_ = false;
   total_weight_ = 0;
   order_.Clear();
   failure_ = Status();

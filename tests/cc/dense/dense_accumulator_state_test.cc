@@ -317,6 +317,26 @@ TEST_F(DenseState, OfGradientsOnADeviceIsNotSupported) {
   EXPECT_EQ(accumulator.num_accumulated(), 0);
 }
 
+// An apply returns when its gradient was taken, but the save would still read its memory.
+TEST_F(DenseState, OfABorrowedGradientMustEndBeforeATake) {
+  const SumOptions options;
+  DenseSum sum(options);
+  std::vector<float> values{3, 4};
+  sum.Append(Owned(std::vector<float>{1, 2}));
+  EXPECT_EQ(sum.Append(Borrowed(&values)), Appended::kMustAddNow);
+  EXPECT_EQ(sum.BeginSave(), 2);
+  EXPECT_FALSE(sum.may_finish_shared());
+  sum.EndSave();
+  sum.BeginFold();
+  sum.RunFold(workspace_);
+  EXPECT_TRUE(sum.EndFold());
+  sum.BeginSave();
+  EXPECT_TRUE(sum.may_finish_shared());
+  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kKept);
+  sum.EndSave();
+  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kNothing);
+}
+
 // The round changes in every way while the sum is copied.
 class DuringADenseSave : public DenseState {
  protected:
@@ -347,8 +367,29 @@ TEST_F(DuringADenseSave, GradientsAreApplied) {
   EXPECT_EQ(Take(accumulator_, 12), 43.0f / 12);
 }
 
-TEST_F(DuringADenseSave, ATakeOfTheRoundIsServedAfterwards) {
+TEST_F(DuringADenseSave, BorrowedGradientsAreAppliedWithoutAWait) {
+  std::vector<float> values{4, 4};
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(accumulator_.Apply(0, Borrowed(&values), workspace_).is_added());
+  }
+  values = {100, 100};
+  EXPECT_EQ(SavedMean(), 1.5f);
+  EXPECT_EQ(Take(accumulator_, 12), 43.0f / 12);
+}
+
+TEST_F(DuringADenseSave, ATakeDoesNotWait) {
+  Add(accumulator_, 6, workspace_);
+  EXPECT_EQ(Take(accumulator_, 3), 3.0f);
+  Add(accumulator_, 7, workspace_);
+  EXPECT_EQ(Take(accumulator_), 7.0f);
+  EXPECT_EQ(SavedMean(), 1.5f);
+  Add(accumulator_, 8, workspace_);
+  EXPECT_EQ(Take(accumulator_), 8.0f);
+}
+
+TEST_F(DuringADenseSave, ATakeWaitsIfMemoryIsRefused) {
   DenseTake take(2);
+  workspace_.RefuseAllocation(0);
   accumulator_.Request(take.ptr(), nullptr, workspace_);
   EXPECT_FALSE(take.is_done());
   Add(accumulator_, 7, workspace_);  // It belongs to the next round.

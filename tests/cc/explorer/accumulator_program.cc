@@ -84,6 +84,7 @@ class AccumulatorRun {
   const int fault_percent_;       // Of the applies.
   const bool moves_step_;
   const bool reaches_last_step_;
+  const bool saves_often_;
   History history_;
   std::unique_ptr<Accumulator> accumulator_;
   std::vector<Accumulator::TakePtr> takes_;
@@ -102,7 +103,8 @@ AccumulatorRun<Gradients>::AccumulatorRun()
       refuse_new_percent_(Chance(75) ? 0 : 1 + Draw(15)),
       fault_percent_(Chance(50) ? 0 : 20),
       moves_step_(Chance(50)),
-      reaches_last_step_(Chance(8)) {
+      reaches_last_step_(Chance(8)),
+      saves_often_(!Gradients::kRefusesLate && Chance(25)) {
   history_.moves_step = moves_step_;
   history_.num_contributors = num_contributors_;
   gradients_.weights().AddInOrderOf(num_contributors_);
@@ -162,6 +164,10 @@ void AccumulatorRun<Gradients>::DrawOperations() {
 template <class Gradients>
 Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
   Operation operation;
+  if (saves_often_ && *num_gradients > 0 && Chance(20)) {
+    operation.kind = Kind::kSave;
+    return operation;
+  }
   const int draw = Draw(Gradients::kRefusesLate ? 20 : 22);  // Gradients on a device have no state.
   if (draw < 11 || *num_gradients == 0) return DrawApply((*num_gradients)++);
   if (draw < 15) return DrawRequest();
@@ -430,6 +436,11 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   status = ReadState(bytes.get(), size, kSumKind, accumulator_->options().sum, &state);
   if (!status.ok()) Fail("a state cannot be read: " + status.message());
   save->result = state.sum.num_accumulated;
+  if constexpr (kIsDense) {
+    bool is_wrong = false;
+    if (state.has_sum) save->saved_gradients = gradients_.SetInSaved(state.sum.values, &is_wrong);
+    if (is_wrong) Fail("a saved sum is wrong");
+  }
   save->saved_step = state.global_step;
   save->saved_dropped = state.num_dropped;
   for (const auto& contribution : state.contributions) {

@@ -79,7 +79,8 @@ constexpr Expected kDenseRows[] = {
     {"NextAction", {1, 1, 0}, "NextAction: taken, folding: nothing"},
 };
 constexpr Expected kDenseStates[] = {
-    {"NextAction", {1, 3, 0}, "NextAction: taken, saving: nothing"},
+    {"NextAction", {1, 3, 0}, "NextAction: taken, saving: finish in new memory, or nothing"},
+    {"NextAction", {4, 0, 0}, "NextAction: finishing, idle: nothing"},
 };
 constexpr Expected kSparseRows[] = {
     {"NextAction", {0, 2, 1}, "NextAction: open, preparing, the first take has enough: nothing"},

@@ -109,6 +109,30 @@ GradientSet DenseGradients::SetIn(const Value& value, bool* is_wrong) const {
   return sets[0];
 }
 
+GradientSet DenseGradients::SetInSaved(const char* values, bool* is_wrong) const {
+  constexpr auto kCount = static_cast<size_t>(ExplorerDenseWorkspace::kMaxElements);
+  double sums[kCount];
+  for (size_t i = 0; i < kCount; ++i) {
+    if (type_ == ElementType::kFloat16) {
+      float sum = 0;
+      std::memcpy(&sum, values + i * sizeof(sum), sizeof(sum));
+      sums[i] = sum;
+    } else if (type_ == ElementType::kFloat64) {
+      std::memcpy(&sums[i], values + i * sizeof(double), sizeof(double));
+    } else {
+      int64_t sum = 0;
+      std::memcpy(&sum, values + i * sizeof(sum), sizeof(sum));
+      sums[i] = static_cast<double>(sum);
+    }
+  }
+  const bool is_mean = type_ == ElementType::kFloat64;
+  const bool is_set = sums[1] >= 0 && sums[1] < static_cast<double>(SetOf(kMaxGradients));
+  const auto set = is_set ? static_cast<GradientSet>(sums[1]) : 0;
+  *is_wrong |= !is_set || sums[0] != (is_mean ? SumOfWeights(set) : sums[1]) ||
+               sums[2] != (is_mean ? CountOf(set) : sums[1]);
+  return set;
+}
+
 // The elements are the sum of the weights, the set, and the number of gradients, all divided by the
 // sum of the weights.
 GradientSet DenseGradients::SetInMean(const double* values, bool* is_wrong) const {

@@ -55,6 +55,8 @@ class DenseGradients {
   };
 
   GradientSet SetIn(const Value& value, bool* is_wrong) const;
+  // The same for the values of a saved sum.
+  GradientSet SetInSaved(const char* values, bool* is_wrong) const;
 
  private:
   GradientSet SetInMean(const double* values, bool* is_wrong) const;

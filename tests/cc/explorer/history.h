@@ -60,6 +60,7 @@ struct Operation {
   int64_t saved_step = 0;
   int64_t saved_dropped = 0;
   std::set<int64_t> saved_contributors;
+  std::optional<GradientSet> saved_gradients;  // If the sum was read.
 };
 
 struct TakeRecord {

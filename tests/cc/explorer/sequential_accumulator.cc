@@ -74,7 +74,8 @@ bool SequentialAccumulator::Do(const Operation& operation) {
       if (operation.threw || operation.code != StatusCode::kOk) return true;
       return CountOf(gradients_) == operation.result && global_step_ == operation.saved_step &&
              num_dropped_ == operation.saved_dropped &&
-             contributors_ == operation.saved_contributors;
+             contributors_ == operation.saved_contributors &&
+             operation.saved_gradients.value_or(gradients_) == gradients_;
     case Kind::kRestore:
       if (operation.threw || operation.code != StatusCode::kOk) return true;
       global_step_ = operation.step;
