@@ -92,7 +92,7 @@ def _run_commands(page: str, after: str, folder: Path) -> str:
 
 @pytest.mark.timeout(150)
 def test_the_synchronous_program_runs_on_a_cluster(tmp_path):
-    output = _run_commands("sync_replicas", "SyncReplicasOptimizer(", tmp_path)
+    output = _run_commands("sync_replicas", "cluster.start()", tmp_path)
     assert "[worker 0] loss 0.0000" in output.splitlines()
 
 

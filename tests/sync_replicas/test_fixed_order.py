@@ -34,6 +34,7 @@ class Worker:
     def __init__(self, task: int, name: str, device: Any, deterministic: bool | None) -> None:
         self.graph = tf.Graph()
         self.is_chief = task == 0
+        self._steps_left = -1  # If positive, the number of steps until the worker is lost.
         worker = f"/job:worker/task:{task}" if device is not None else ""
         with self.graph.as_default(), v1.device(device):
             self.step = v1.get_variable(
@@ -54,13 +55,28 @@ class Worker:
                 example = tf.gather_nd(
                     EXAMPLES, [tf.minimum(self.place.round, ROUNDS - 1), self.place.slot]
                 )
-                wait = v1.py_func(lambda: time.sleep(random.random() / 50), [], [])
+                wait = v1.py_func(self._wait, [], [])
                 with tf.control_dependencies([wait]):
                     example = tf.identity(example)
                 indices = tf.stack([self.place.slot, 3])  # All slots have row 3.
                 rows = tf.IndexedSlices(tf.stack([example, example * 0.5]), indices)
                 gradients = [(example + self.dense * 0.125, self.dense), (rows, self.rows)]
             self.train = self.optimizer.apply_gradients(gradients, global_step=self.step)
+
+    def _wait(self) -> None:
+        """Delays the step that has claimed a slot, or ends its session as a death would."""
+        self._steps_left -= 1
+        if self._steps_left == 0:
+            threading.Thread(target=self.session._tf_sess().close, daemon=True).start()
+            time.sleep(0.1)
+        time.sleep(random.random() / 50)
+
+    def run_and_die(self, seen: list[Any]) -> None:
+        """Trains, and is lost in the middle of its third step."""
+        self._steps_left = 3
+        with pytest.raises((tf.errors.OpError, RuntimeError)):
+            while True:
+                seen.append(tuple(self.session.run([self.train, *self.place])[1:]))
 
     def open(self, target: str) -> None:
         """Makes the session. The chief's must be made first."""
@@ -73,13 +89,15 @@ class Worker:
                 save_summaries_steps=None,
             )
 
-    def run(self, seen: list[Any]) -> None:
-        """Trains until the end. The chief appends the weights."""
+    def run(self, seen: list[Any], all_have_come: threading.Event | None = None) -> None:
+        """Trains until the end. The chief appends the weights, and waits for workers to come."""
         with self.session as session:
             while not session.should_stop() and session.run(self.step) < ROUNDS:
                 seen.append(tuple(session.run([self.train, *self.place])[1:]))
             if self.is_chief:
                 seen.append(session.run([self.dense, self.rows]))
+            if all_have_come is not None:
+                all_have_come.wait(60)
 
 
 def trained(place: Any, deterministic: bool | None, workers: int) -> tuple[bytes, list[Any]]:
@@ -124,6 +142,36 @@ def test_the_weights_do_not_depend_on_which_worker_comes_first(place):
     weights, places = trained(place, True, SLOTS)
     assert weights == expected()
     assert set(places) >= set(itertools.product(range(ROUNDS), range(SLOTS)))
+
+
+def test_the_weights_do_not_depend_on_workers_that_are_lost(two_ps):
+    name = f"ordered{next(_numbers)}"
+
+    def new(task: int) -> Worker:
+        made = Worker(task, name, two_ps.device(task), True)
+        made.open(two_ps.targets[task])
+        return made
+
+    workers = [new(task) for task in range(SLOTS)]
+    places: list[list[Any]] = [[] for _ in workers]
+
+    has_returned = threading.Event()
+
+    def die_and_return() -> None:
+        workers[2].run_and_die(places[2])
+        again = new(2)
+        has_returned.set()
+        again.run(places[2])
+
+    runs = [lambda k=k: workers[k].run(places[k], has_returned) for k in range(2)]
+    threads = [threading.Thread(target=run, daemon=True) for run in (*runs, die_and_return)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert b"".join(each.tobytes() for each in places[0].pop()) == expected()
+    assert 2 <= len(places[2]), "the last worker was lost in its third step"
 
 
 def test_fewer_workers_than_slots_make_the_same_updates():

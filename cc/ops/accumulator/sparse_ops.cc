@@ -106,10 +106,11 @@ outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale
 
 InvalidArgument if `local_step`, `contributor` or `weight` is not a scalar, there are several
 weights, the contributor is negative or too high, the dtype is not the accumulator's, or the weight
-or a gradient that would be added does not fit, as for Condacc>SparseApplyWeighted. On a GPU, a take
-can refuse a gradient after later ones have been added; another gradient of its contributor is then
-refused as well until the accumulator is reset, if it is deterministic. ResourceExhausted if memory is short. After an error nothing has changed, and
-the contributor may apply another gradient.
+or a gradient that would be added does not fit, as for Condacc>SparseApplyWeighted.
+ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
+apply another gradient. On a GPU, a take can refuse a gradient after later ones have been added. If
+the accumulator is deterministic, another gradient of its contributor is then an InvalidArgument,
+too, until the accumulator is reset.
 )");
 
 REGISTER_OP("Condacc>SparseApplyWeighted")

@@ -146,9 +146,7 @@ def test_a_take_of_some_contributors_adds_them_in_order(kind):
         assert _bits(_eagerly(kind, kind.ordered, order, True)) == expected
 
 
-@pytest.mark.parametrize(
-    "kind", [KINDS["dense MEAN"], KINDS["sparse MEAN"]], ids=["dense", "sparse"]
-)
+@dense_and_sparse
 def test_every_round_and_every_copy_has_its_own_order(kind):
     made = kind.ordered()
     results = set()
@@ -163,9 +161,7 @@ def test_every_round_and_every_copy_has_its_own_order(kind):
     assert len(results) == 1
 
 
-@pytest.mark.parametrize(
-    "kind", [KINDS["dense MEAN"], KINDS["sparse MEAN"]], ids=["dense", "sparse"]
-)
+@dense_and_sparse
 def test_applies_and_takes_that_do_not_fit_are_refused(kind):
     accumulator = kind.ordered(name="strict")
     gradient = GRADIENTS[0] if kind is KINDS["dense MEAN"] else (ROWS[0], GRADIENTS[0])
@@ -215,9 +211,7 @@ def test_the_operation_needs_both_attributes(attributes):
 
 
 @every_mode
-@pytest.mark.parametrize(
-    "kind", [KINDS["dense MEAN"], KINDS["sparse MEAN"]], ids=["dense", "sparse"]
-)
+@dense_and_sparse
 def test_contributors_may_have_weights_in_order_of_arrival_too(run, kind):
     mean = run(kind, kind.plain, list(range(NUM_CONTRIBUTORS)), True)
     if kind is KINDS["dense MEAN"]:
@@ -252,6 +246,16 @@ def test_with_op_determinism_sums_in_order_of_arrival_are_reported_once(caplog, 
     assert [
         record.getMessage().count("'late_ConditionalAccumulator'") for record in caplog.records
     ] == [1]
+
+
+def test_the_operation_takes_at_most_one_weight():
+    ops = tf_condacc._ops.native.ops
+    handle = DENSE(tf.float32, [2], name="heavy").accumulator_ref
+    number, weight = tf.constant(0, tf.int64), tf.constant(2.0, tf.float64)
+    with pytest.raises(InvalidArgument, match="at most one weight, got 2"):
+        ops.condacc_dense_apply_contribution(handle, number, [1.0, 2.0], number, [weight, weight])
+    with pytest.raises(InvalidArgument, match="weight must be finite .*heavy"):
+        ops.condacc_dense_apply_contribution(handle, number, [1.0, 2.0], number, [-weight])
 
 
 def test_a_function_takes_a_deterministic_accumulator_as_an_argument():

@@ -95,7 +95,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
     : budget_(Chance(33)   ? 0
               : Chance(50) ? 200
                            : size_t{1} << 30),
-      num_contributors_(Chance(75) ? 0 : 3 + Draw(2)),
+      num_contributors_(Chance(75) ? 0 : 3 + Draw(5)),
       num_threads_(1 + Draw(kIsDense ? 4 : 5)),
       num_running_(num_threads_),
       refuses_timers_(Chance(12)),

@@ -160,7 +160,9 @@ class Calls {
     options_.sum.small_bytes = source_.Below(2) == 0 ? 0 : 1 << 10;
     options_.sum.max_pending = 1 + static_cast<size_t>(source_.Below(8));
     options_.sum.holds_borrowed = source_.Below(2) == 0;
-    budget_ = std::make_unique<HoldBudget>(size_t{1} << (source_.Below(20)));
+    const int kind = source_.Byte();
+    budget_ = std::make_unique<HoldBudget>(size_t{1} << (kind % 20));
+    if (kind / 20 % 4 == 3) options_.sum.num_contributors = kMaxContributors;
     options_.sum.budget = budget_.get();
     accumulator_ = std::make_unique<Accumulator>(options_);
   }
@@ -202,6 +204,9 @@ class Calls {
   }
 
  private:
+  static constexpr int kMaxContributors = 4;
+
+  bool is_ordered() const { return options_.sum.in_order_of_contributors(); }
   bool is_integer() const { return options_.sum.type == ElementType::kInt64; }
 
   void Apply() {
@@ -226,7 +231,11 @@ class Calls {
     if (kind % 16 == 5) step -= step == std::numeric_limits<int64_t>::min() ? 0 : 1;
     if (kind % 16 == 7) step += step == std::numeric_limits<int64_t>::max() ? 0 : 1;
     std::optional<int64_t> contributor;
-    if (kind % 8 == 6) contributor = source_.Below(4);
+    if (kind % 8 == 6) {
+      contributor = source_.Below(kMaxContributors);
+    } else if (is_ordered() && kind / 16 < 14) {  // Some have no contributor, or one too high.
+      contributor = kind / 16 % (kMaxContributors + 1);
+    }
 
     Gradient gradient = GradientOf(indices, rows, /*owned=*/kind % 3 == 0, is_bad);
     if (gradient.weight >= 0) gradient.weight = weight;
@@ -240,6 +249,10 @@ class Calls {
   void NoteApplied(const ApplyResult& result, int64_t step, std::optional<int64_t> contributor,
                    bool is_bad, const std::vector<int64_t>& indices, const std::vector<Row>& rows,
                    double weight) {
+    if (is_ordered() && contributor.value_or(kMaxContributors) >= kMaxContributors) {
+      Check(result.status().code() == StatusCode::kInvalidArgument, "a wrong contributor");
+      return;
+    }
     if (step < step_) {
       Check(result.ok() && result.outcome() == ApplyOutcome::kStale, "a stale gradient");
       ++num_dropped_;
@@ -249,6 +262,8 @@ class Calls {
       Check(result.ok() && result.outcome() == ApplyOutcome::kAhead, "a gradient ahead");
       return;
     }
+    // Some bad gradients are refused before their contributor is looked up.
+    if (is_bad && result.status().code() == StatusCode::kInvalidArgument) return;
     if (contributor.has_value() && round_.contributors.count(*contributor) > 0) {
       Check(result.ok() && result.outcome() == ApplyOutcome::kDuplicate, "a duplicate");
       return;
@@ -308,7 +323,7 @@ class Calls {
     take->num_required = source_.Below(6);
     take->real = std::make_unique<RecordedTake>(take->num_required);
     accumulator_->Request(take->real->ptr(), nullptr, workspace_);
-    if (take->num_required < 1) {
+    if (take->num_required < 1 || (is_ordered() && take->num_required > kMaxContributors)) {
       Check(take->real->status().code() == StatusCode::kInvalidArgument, "a take of no gradients");
       return;
     }
