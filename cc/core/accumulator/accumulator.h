@@ -318,7 +318,7 @@ class Accumulator {
   Status CopyEarly(const SavedSum& sum, const SumPlaces& places, char* bytes,
                    Workspace& workspace) const;
   // Appends saved gradients to a sum of which they were the early ones.
-  static Status AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum);
+  Status AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) const;
   // Writes a state whose sum has yet to be copied, unlocked.
   Status WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
                     const StateAllocator& allocate) const noexcept;

@@ -9,6 +9,17 @@
 #include "cc/core/accumulator/saved_state.h"
 
 namespace condacc {
+namespace {
+
+// Copies saved values to memory of their own.
+Status CopyOf(ElementType type, const char* values, const Shape& shape, Workspace& workspace,
+              Buffer* copy) {
+  const Status status = workspace.Allocate(type, shape, copy);
+  const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(type);
+  return status.ok() ? workspace.Copy(values, num_bytes, copy->data()) : status;
+}
+
+}  // namespace
 
 Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   SavedState state;
@@ -57,22 +68,23 @@ Status Accumulator::CopyEarly(const SavedSum& sum, const SumPlaces& places, char
   return status;
 }
 
-Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) {
-  const auto lent = [](const char* data) {
-    return Buffer(const_cast<char*>(data), nullptr, [](void*) {});
-  };
+Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) const {
   for (size_t i = 0; i < saved.early.size(); ++i) {
+    const SavedGradient& early = saved.early[i];
     const ContributorOrder::Arrival& arrival = saved.arrivals[saved.num_ready() + i];
     Gradient gradient;
-    gradient.values = lent(saved.early[i].values);
-    gradient.shape = saved.early[i].shape;
+    gradient.owned = gradient.owns_indices = true;
+    gradient.shape = early.shape;
     gradient.contributor = arrival.contributor;
     gradient.weight = arrival.weight;
-    if (saved.early[i].indices != nullptr) {
-      gradient.indices = lent(saved.early[i].indices);
-      gradient.indices_shape = Shape::Of({gradient.shape.dim(0)});
+    Status status =
+        CopyOf(options_.sum.type, early.values, early.shape, workspace, &gradient.values);
+    if (status.ok() && early.indices != nullptr) {
+      gradient.indices_shape = Shape::Of({early.shape.dim(0)});
+      status = CopyOf(ElementType::kInt64, early.indices, gradient.indices_shape, workspace,
+                      &gradient.indices);
     }
-    Status status = sum->Check(gradient);
+    if (status.ok()) status = sum->Check(gradient);
     while (status.ok()) {
       const Missing missing = sum->MissingFrom(gradient);
       if (missing == Missing::kNothing) break;

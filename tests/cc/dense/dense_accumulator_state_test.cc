@@ -324,13 +324,15 @@ TEST_F(DenseState, OfABorrowedGradientMustEndBeforeATake) {
   std::vector<float> values{3, 4};
   sum.Append(Owned(std::vector<float>{1, 2}));
   EXPECT_EQ(sum.Append(Borrowed(&values)), Appended::kMustAddNow);
-  EXPECT_EQ(sum.BeginSave(), 2);
+  SavedSum saved;
+  sum.BeginSave(&saved);
+  EXPECT_EQ(saved.total_weight, 2);
   EXPECT_FALSE(sum.may_finish_shared());
   sum.EndSave();
   sum.BeginFold();
   sum.RunFold(workspace_);
   EXPECT_TRUE(sum.EndFold());
-  sum.BeginSave();
+  sum.BeginSave(&saved);
   EXPECT_TRUE(sum.may_finish_shared());
   EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kKept);
   sum.EndSave();

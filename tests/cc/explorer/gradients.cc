@@ -128,7 +128,7 @@ GradientSet DenseGradients::SetInSaved(const char* values, bool* is_wrong) const
   const bool is_mean = type_ == ElementType::kFloat64;
   const bool is_set = sums[1] >= 0 && sums[1] < static_cast<double>(SetOf(kMaxGradients));
   const auto set = is_set ? static_cast<GradientSet>(sums[1]) : 0;
-  *is_wrong |= !is_set || sums[0] != (is_mean ? SumOfWeights(set) : sums[1]) ||
+  *is_wrong |= !is_set || sums[0] != (is_mean ? weights_.Sum(set) : sums[1]) ||
                sums[2] != (is_mean ? CountOf(set) : sums[1]);
   return set;
 }
