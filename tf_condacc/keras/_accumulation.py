@@ -56,8 +56,9 @@ def accumulate_gradients(
     `load_weights`, `set_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its
     optimizer, discard what is accumulated.
 
-    What is saved is a plain Keras model. A loaded, copied or cloned model accumulates only after
-    another call of this function. A second call for the same model replaces the first.
+    What is saved is a plain Keras model; `TrainingCheckpoint` saves what is accumulated. A loaded,
+    copied or cloned model accumulates only after another call of this function. A second call for
+    the same model replaces the first.
 
     Keras optimizers have ``gradient_accumulation_steps`` for the same purpose. It weighs
     micro-batches equally, needs a dense variable of the size of each embedding, and fails on
