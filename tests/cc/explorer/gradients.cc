@@ -133,6 +133,23 @@ GradientSet DenseGradients::SetInSaved(const char* values, bool* is_wrong) const
   return set;
 }
 
+GradientSet DenseGradients::SetInEarly(const char* values) const {
+  const char* const element = values + SizeOf(type_);  // The second one.
+  if (type_ == ElementType::kFloat16) {
+    Float16 narrow;
+    std::memcpy(&narrow, element, sizeof(narrow));
+    return static_cast<GradientSet>(Float16::ToFloat(narrow));
+  }
+  if (type_ == ElementType::kFloat64) {
+    double wide = 0;
+    std::memcpy(&wide, element, sizeof(wide));
+    return static_cast<GradientSet>(wide);
+  }
+  int64_t value = 0;
+  std::memcpy(&value, element, sizeof(value));
+  return static_cast<GradientSet>(value);
+}
+
 // The elements are the sum of the weights, the set, and the number of gradients, all divided by the
 // sum of the weights.
 GradientSet DenseGradients::SetInMean(const double* values, bool* is_wrong) const {

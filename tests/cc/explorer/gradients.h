@@ -57,6 +57,8 @@ class DenseGradients {
   GradientSet SetIn(const Value& value, bool* is_wrong) const;
   // The same for the values of a saved sum.
   GradientSet SetInSaved(const char* values, bool* is_wrong) const;
+  // The same for the values of a saved gradient.
+  GradientSet SetInEarly(const char* values) const;
 
  private:
   GradientSet SetInMean(const double* values, bool* is_wrong) const;
