@@ -66,6 +66,32 @@ def test_a_restored_round_ends_with_the_bits_of_an_undisturbed_one(kind, dtype, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_gradients_that_came_early_are_saved_and_added_in_order(kind, tmp_path):
+    def ordered(num_contributors=6):
+        cls = type(make(kind))
+        return cls.deterministic(num_contributors, tf.float32, [3])
+
+    def contribute(accumulator, *contributors: int) -> None:
+        for each in contributors:
+            apply(accumulator, VALUES[each], contributor=each, weight=1.0 + each)
+
+    undisturbed, saved, restored = ordered(), ordered(), ordered()
+    contribute(undisturbed, *range(6))
+    contribute(saved, 4, 0, 2)
+    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
+    tf.train.Checkpoint(accumulator=restored).restore(path).assert_consumed()
+    assert not apply(restored, 9.0, contributor=4)
+    contribute(restored, 5, 3, 1)
+    expected = take(undisturbed, 6)
+    assert take(restored, 6).tobytes() == expected.tobytes()
+    for other in (ordered(7), make(kind)):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="expected a .*, got a .*in the order of 6 contrib"
+        ):
+            tf.train.Checkpoint(accumulator=other).restore(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_step_drops_contributors_and_weights_are_restored(kind, tmp_path):
     saved = make(kind)
     saved.set_global_step(5)
