@@ -64,7 +64,8 @@ def test_the_sums_depend_on_the_order_of_the_additions():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_killed_training_ends_with_the_same_bits(form, tmp_path):
-    assert check(form, tmp_path, seed=5) > 0  # The seed kills it early.
+    # With this seed, each of three runs is killed after about a sixth of an undisturbed one.
+    assert check(form, tmp_path, seed=1830) > 0
 
 
 @pytest.mark.long
