@@ -83,7 +83,8 @@ class Model(Program):
             both = tf.nn.embedding_lookup(rows, ids) + weights
             errors = tf.reduce_sum(both * features, axis=1) + bias - targets
             train = self.optimizer.minimize(tf.reduce_mean(errors * errors), step)
-            self.fetches = [train, step]
+            with tf.control_dependencies([train]):
+                self.fetches = [train, tf.identity(step.read_value())]
 
     def restored(self, session: Any) -> dict[str, Any]:
         return {"step": int(session.run(self._step))}
