@@ -172,7 +172,7 @@ def train_alone(folder: Path, updates: int, orders: Sequence[Sequence[int]]) -> 
 
 
 def digest(folder: Path, updates: int) -> str:
-    """Returns the digest of all variables in the last checkpoint, which is after so many updates."""
+    """Returns the digest of all variables in the last checkpoint, which must be after `updates`."""
     reader = tf.train.load_checkpoint(str(folder))
     found = hashlib.sha256()
     shapes = reader.get_variable_to_shape_map()

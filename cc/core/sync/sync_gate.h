@@ -337,7 +337,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   mutable Mutex mu_;
   Options options_ CONDACC_GUARDED_BY(mu_);
   ChiefState chief_ CONDACC_GUARDED_BY(mu_);
-  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // The chief has waited since Prepare().
+  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;   // The chief has waited since Prepare().
   bool holds_chief_ CONDACC_GUARDED_BY(mu_) = false;  // See HoldChief().
   int64_t round_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t deputy_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The last round that a deputy has taken.
