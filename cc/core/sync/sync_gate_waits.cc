@@ -145,6 +145,7 @@ void SyncGate::SpendCredits() noexcept {
   while (credits_ > 0 && is_open() && !round_waits_.empty()) {
     GateWait* const wait = round_waits_.front();
     Release(wait, kEvent);
+    HoldChief(wait->run, false);  // It has brought its gradient, and may begin no other step.
     CONDACC_REACHED("credit is spent");
     wait->round = credit_round_;
     --credits_;

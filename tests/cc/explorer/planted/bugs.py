@@ -116,8 +116,8 @@ BUGS = [
         breaks="A chief takes the round that its deputy is taking.",
         program="gate",
         file="sync/sync_gate_waits.cc",
-        old="is_open() && is_full() && deputy_round_ != round_;\n",
-        new="is_open() && is_full();\n",
+        old="is_open() && is_full() && !holds_chief_ && deputy_round_ != round_;\n",
+        new="is_open() && is_full() && !holds_chief_;\n",
     ),
     Bug(
         breaks="Bad gradients that a take removes stay counted.",
