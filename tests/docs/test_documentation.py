@@ -91,9 +91,14 @@ def _run_commands(page: str, after: str, folder: Path) -> str:
 
 
 @pytest.mark.timeout(150)
-def test_the_synchronous_program_runs_on_a_cluster(tmp_path):
-    output = _run_commands("sync_replicas", "cluster.start()", tmp_path)
-    assert "[worker 0] loss 0.0000" in output.splitlines()
+@pytest.mark.parametrize(
+    ("after", "prints"),
+    [("total_num_replicas=workers", "loss 0.0000"), ("MODEL_DIR", "[3. 4.]")],
+    ids=["training", "checkpoints"],
+)
+def test_the_synchronous_program_runs_on_a_cluster(tmp_path, after, prints):
+    output = _run_commands("sync_replicas", after, tmp_path)
+    assert f"[worker 0] {prints}" in output.splitlines()
 
 
 @pytest.mark.timeout(150)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -45,7 +46,58 @@ class LoggingDescent(v1.train.GradientDescentOptimizer):
         return passed, variable
 
 
-class Model:
+class Program(abc.ABC):
+    """The graph of a worker and its sessions.
+
+    Attributes:
+        graph: The graph.
+        is_chief: Whether the worker is the chief.
+        log: Log of what happens.
+        optimizer: The optimizer of the worker.
+        fetches: What a step fetches: the training operation, the global step and more.
+    """
+
+    graph: tf.Graph
+    is_chief: bool
+    log: PushLog
+    optimizer: tf_condacc.SyncReplicasOptimizer
+    fetches: list[Any]
+
+    @abc.abstractmethod
+    def restored(self, session: Any) -> dict[str, Any]:
+        """Returns what the log is to say about the state in which a chief begins."""
+
+    def hook(self, num_tokens: int = -1) -> Any:
+        return self.optimizer.make_session_run_hook(self.is_chief, num_tokens)
+
+    def session(
+        self,
+        target: str,
+        hooks: Iterable[Any] = (),
+        first_hooks: Iterable[Any] = (),
+        **arguments: Any,
+    ) -> Any:
+        """Returns a monitored session of this worker. The chief's must be made first."""
+        settings: dict[str, Any] = {
+            "save_checkpoint_secs": None,
+            "save_summaries_steps": None,
+            "log_step_count_steps": None,
+            "stop_grace_period_secs": 10,
+        }
+        with self.graph.as_default():
+            return v1.train.MonitoredTrainingSession(
+                master=target,
+                is_chief=self.is_chief,
+                hooks=[*first_hooks, self.hook(), *hooks],
+                **{**settings, **arguments},
+            )
+
+    def run(self, session: Any) -> int:
+        """Makes a step; returns the global step after it."""
+        return int(session.run(self.fetches)[1])
+
+
+class Model(Program):
     """The graph of one worker. Each step's gradients are a number that no other step has.
 
     Args:
@@ -134,39 +186,15 @@ class Model:
                 made = self.optimizer._graph.step
                 self.fetches = [self.train, self.step, *self._logs(value, made)]
 
-    def hook(self, num_tokens: int = -1) -> Any:
-        return self.optimizer.make_session_run_hook(self.is_chief, num_tokens)
-
-    def session(
-        self,
-        target: str,
-        hooks: Iterable[Any] = (),
-        first_hooks: Iterable[Any] = (),
-        **arguments: Any,
-    ) -> Any:
-        """Returns a monitored session of this worker. The chief's must be made first."""
-        settings: dict[str, Any] = {
-            "save_checkpoint_secs": None,
-            "save_summaries_steps": None,
-            "log_step_count_steps": None,
-            "stop_grace_period_secs": 10,
-        }
-        with self.graph.as_default():
-            return v1.train.MonitoredTrainingSession(
-                master=target,
-                is_chief=self.is_chief,
-                hooks=[*first_hooks, self.hook(), *hooks],
-                **{**settings, **arguments},
-            )
-
-    def run(self, session: Any) -> int:
-        """Makes a step; returns the global step after it."""
-        return int(session.run(self.fetches)[1])
-
     def weights(self, session: Any) -> dict[str, float]:
         values = session.run(self.variables)
         names = [variable.op.name for variable in self.variables]
         return {name: float(value[0]) for name, value in zip(names, values, strict=True)}
+
+    def restored(self, session: Any) -> dict[str, Any]:
+        """Returns the weights and the last round of earlier sessions."""
+        round_ = int(session.run(self.gate_state).round)
+        return {"weights": self.weights(session), "round": round_}
 
     def _next_value(self) -> np.float64:
         self._compute()

@@ -14,26 +14,23 @@ from tensorflow.python.training import session_manager
 
 from tests.processes.clusters import ForkedCluster
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log
-from tests.support.sync_replicas_program import Model
+from tests.support.sync_replicas_program import Model, Program
 from tf_condacc import ApplyOutcome
 from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 NUM_PS, NUM_WORKERS = 2, 3
 VARIABLES = ("w", "b", "c")
-CHECKPOINT_STEPS = 20
 
 
 class Restored(v1.train.SessionRunHook):
-    """Logs the weights and the last round of earlier sessions, before a chief opens the gate."""
+    """Logs what a chief has restored before it opens the gate."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Program) -> None:
         self._model = model
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        weights = self._model.weights(session)
-        round_ = int(session.run(self._model.gate_state).round)
-        self._model.log.add("restored", weights=weights, round=round_)
+        self._model.log.add("restored", **self._model.restored(session))
 
 
 class Cluster(ForkedCluster):
@@ -44,7 +41,12 @@ class Cluster(ForkedCluster):
         replicas: Number of gradients in a round.
         takeover_secs: Option of the optimizer.
         num_workers: Number of workers.
+
+    Attributes:
+        checkpoint_steps: A checkpoint is saved after so many updates.
     """
+
+    checkpoint_steps = 20
 
     def __init__(
         self,
@@ -62,24 +64,27 @@ class Cluster(ForkedCluster):
         """Opens the log of all processes, to add events to it."""
         return PushLog(self.log_path)
 
-    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Model:
-        setter = v1.train.replica_device_setter(
+    def device(self, task: int) -> Any:
+        """Returns the device function of a worker."""
+        return v1.train.replica_device_setter(
             cluster=self.spec, worker_device=f"/job:worker/task:{task}"
         )
+
+    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Program:
         return Model(
             task,
             self.replicas,
             self.num_workers,
             log,
             variables=VARIABLES,
-            device=setter,
+            device=self.device(task),
             sleep=lambda: time.sleep(0.003 * (task + 1)),
             configure={"takeover_secs": self._takeover_secs},
             first=first,
             **arguments,
         )
 
-    def hooks(self, model: Model) -> list[Any]:
+    def hooks(self, model: Program) -> list[Any]:
         """Returns the hooks that come before that of the optimizer."""
         return [Restored(model)] if model.is_chief else []
 
@@ -121,7 +126,7 @@ class Cluster(ForkedCluster):
         )
         log = self.open_log()
         model = self.model(task, log, first=number * 10**4)
-        chief = {"checkpoint_dir": str(self.folder), "save_checkpoint_steps": CHECKPOINT_STEPS}
+        chief = {"checkpoint_dir": str(self.folder), "save_checkpoint_steps": self.checkpoint_steps}
         hooks = self.hooks(model)
         with (
             model.graph.as_default(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import tensorflow as tf
 
@@ -60,6 +62,24 @@ def test_a_worker_lost_between_steps_is_taken_over(two_ps, training):
     run.check()
 
 
+def test_the_weights_do_not_change_between_two_steps_of_the_chief(two_ps, training):
+    """It saves checkpoints then, which may take longer than `takeover_secs`."""
+    run = training(two_ps, 2, 2, configure={"takeover_secs": 0.2})
+    run.start()
+    run.steps_on_thread(1, 3)
+    run.await_push(1, "w")
+    run.step(0)
+    before = run.weights()
+    run.await_state(lambda state: state.num_complete == 2)
+    time.sleep(0.3)
+    assert run.gate_state().num_takeovers == 1
+    assert run.weights() == before
+    run.step(0)
+    run.join()
+    assert run.weights() != before
+    run.check()
+
+
 def test_a_lost_worker_that_is_started_again_takes_part(two_ps, training):
     run = training(two_ps, 2, 2, configure={"takeover_secs": 0.2})
     run.start()
@@ -77,11 +97,13 @@ def test_a_lost_worker_that_is_started_again_takes_part(two_ps, training):
 def test_late_pushes_of_a_worker_that_was_taken_over_are_ignored(two_ps, training):
     run = training(two_ps, 2, 2, stopping(1), configure={"takeover_secs": 0.2})
     run.start()
-    run.steps_on_thread(1, 2)
+    worker = run.steps_on_thread(1, 2)
     run.await_push(1, "w")
-    run.steps_on_thread(0, 3)
-    run.await_state(lambda state: state.round >= 2)
+    while run.gate_state().round < 2:
+        run.step(0)
     run.permit(1, 2)
+    while worker.is_alive():
+        run.step(0)
     run.join()
     assert run.num_pushes(1, "b", ApplyOutcome.STALE) == 1
     assert run.num_pushes(1, "b", ApplyOutcome.ADDED) >= 1

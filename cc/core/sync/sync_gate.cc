@@ -48,6 +48,7 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
       error = "has been replaced by another process, and this one has to end";
     } else {
       if (coming == Roster::Coming::kReplaces) EndSteps(worker);
+      HoldChief(run, false);
       entered->id_ = next_id_++;
       entered->position_ = node.begin();
       steps_.splice(steps_.end(), node);
@@ -143,6 +144,7 @@ void SyncGate::Leave(const std::string& worker, const std::string& run, bool is_
   CompletingLock lock(&mu_, &ended_);
   const auto absence = is_lost ? WorkerState::kLost : WorkerState::kLeft;
   roster_.Leave(worker, run, absence, options_.num_workers);
+  HoldChief(run, false);
   ReleaseWaits();
 }
 
@@ -171,6 +173,12 @@ SyncGate::State SyncGate::state() const {
 std::string SyncGate::Describe() const {
   MutexLock lock(&mu_);
   return DescribeLocked();
+}
+
+void SyncGate::HoldChief(const std::string& run, bool is_between_steps) noexcept {
+  if (!chief_.IsNamed(run)) return;
+  holds_chief_ = is_between_steps && options_.num_slots >= options_.num_workers;
+  CONDACC_REACHED("hold chief", holds_chief_);
 }
 
 void SyncGate::Count(WorkerStep* step) noexcept {

@@ -274,6 +274,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void Count(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
   void Uncount(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
   void FreeSlot(WorkerStep* step) noexcept CONDACC_REQUIRES(mu_);
+  // Records whether a run is between two steps, if it is that of the chief. If all workers are
+  // needed, the chief's wait for a full round does not end then: the process may be saving a
+  // checkpoint, and the variables must not change meanwhile.
+  void HoldChief(const std::string& run, bool is_between_steps) noexcept CONDACC_REQUIRES(mu_);
   // Ends the steps and waits of a worker, because another run or session of it has come.
   void EndSteps(const std::string& worker) noexcept CONDACC_REQUIRES(mu_);
   // Records that a worker begins a wait. Returns false if another run has replaced the worker's.
@@ -333,7 +337,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   mutable Mutex mu_;
   Options options_ CONDACC_GUARDED_BY(mu_);
   ChiefState chief_ CONDACC_GUARDED_BY(mu_);
-  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;  // The chief has waited since Prepare().
+  bool chief_came_ CONDACC_GUARDED_BY(mu_) = false;   // The chief has waited since Prepare().
+  bool holds_chief_ CONDACC_GUARDED_BY(mu_) = false;  // See HoldChief().
   int64_t round_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t deputy_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The last round that a deputy has taken.
   Slots slots_ CONDACC_GUARDED_BY(mu_){1};
@@ -354,8 +359,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   Clock::time_point abandoned_since_ CONDACC_GUARDED_BY(mu_) = Clock::now();
 
   // What decides, apart from credits and free slots, which waits are to end: the changes of the
-  // chief, the round, and whether it is full.
-  using Situation = std::tuple<int64_t, int64_t, bool>;
+  // chief, the round, whether it is full, and whether the chief is held.
+  using Situation = std::tuple<int64_t, int64_t, bool, bool>;
   // The situation in which all waits were last looked at.
   Situation examined_ CONDACC_GUARDED_BY(mu_);
 

@@ -29,6 +29,7 @@ Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Pre
         if (!worker.empty()) ReleaseWaits();
         return Status();
       }
+      holds_chief_ = false;
       const bool was_closed = chief_.is_closed();
       chief_.Prepare(std::move(owner), volunteers);
       if (was_closed) {

@@ -81,7 +81,7 @@ bool SyncGate::MustReleaseChief(const GateWait& wait, GateWait::End* end) const 
   const ChiefView chief{wait.run, wait.session};
   if (chief_.Is(chief)) {
     if (chief_.is_dismissed() || chief_.is_closed()) *end = kTrainingEnded;
-    const bool is_ready = is_open() && is_full() && deputy_round_ != round_;
+    const bool is_ready = is_open() && is_full() && !holds_chief_ && deputy_round_ != round_;
     return end->code != StatusCode::kOk || is_ready;
   }
   if (chief_.WasDismissed(chief)) *end = kDismissed;
@@ -110,6 +110,8 @@ void SyncGate::Release(GateWait* wait, const GateWait::End& end) noexcept {
   if (wait->is_of_worker() && roster_.Add(wait->who, wait->run, NumberOf(*wait), -1)) {
     const bool goes_on = end.code == StatusCode::kOk;
     roster_.See(wait->who, wait->run, goes_on ? WorkerState::kBetweenSteps : WorkerState::kLost);
+    const bool is_here = roster_.Find(wait->who, wait->run)->is_here();
+    if (wait->what == GateWait::For::kNextRound) HoldChief(wait->run, goes_on && !is_here);
   }
   ended_.Add(GateWait::List::Remove(wait));
 }
@@ -143,6 +145,7 @@ void SyncGate::SpendCredits() noexcept {
   while (credits_ > 0 && is_open() && !round_waits_.empty()) {
     GateWait* const wait = round_waits_.front();
     Release(wait, kEvent);
+    HoldChief(wait->run, false);  // It has brought its gradient, and may begin no other step.
     CONDACC_REACHED("credit is spent");
     wait->round = credit_round_;
     --credits_;
@@ -174,7 +177,7 @@ bool SyncGate::HasOverlookedWait() const {
 void SyncGate::ReleaseWaits(GateWait* added) noexcept {
   roster_.ForgetReplaced(options_.num_workers);
   SpendCredits();
-  const Situation situation(chief_.num_changes(), round_, is_full());
+  const Situation situation(chief_.num_changes(), round_, is_full(), holds_chief_);
   if (situation != examined_) {
     examined_ = situation;
     for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {

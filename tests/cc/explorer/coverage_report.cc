@@ -244,6 +244,8 @@ constexpr Expected kGate[] = {
     {"log", {0, 0, 0}, "a round is logged"},
     {"abandoned round", {0, 0, 0}, "a round is given up without workers"},
     {"takeover", {0, 0, 0}, "slots are taken over"},
+    {"hold chief", {1, 0, 0}, "a full round waits for the next step of the chief's process"},
+    {"hold chief", {0, 0, 0}, "the chief's process begins a step, leaves, or is not needed"},
     {"late calls of a replaced run", {0, 0, 0}, "a replaced run calls late"},
 };
 

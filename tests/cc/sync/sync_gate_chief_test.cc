@@ -114,6 +114,37 @@ TEST_F(SyncGateTest, ATrainingDoesNotWaitForWorkersOfTheOneThatHasEnded) {
   }
 }
 
+TEST_F(SyncGateTest, ARoundWaitsForAChiefThatMayBeSavingACheckpoint) {
+  for (const bool has_backups : {false, true}) {
+    for (const bool goes_on : {false, true}) {
+      gate_ = NewGate();
+      workers_.clear();
+      OpenFor(has_backups ? 1 : 2, 2);
+      w(0).run = "c";  // It is in the chief's process.
+      Step(0);
+      if (!has_backups) Step(1);
+      ASSERT_TRUE(gate_->Advance({"c"}, 1));
+      w(0).GoOn();
+      w(1).round = 2;
+      Step(1);
+      gate_->TakeOver();
+      if (!has_backups) {
+        w(1).GoOn();
+        Step(1);  // The gradient of the chief's process.
+      }
+      const RecordedWaitPtr full = BeginWait(gate_, For::kFullRound, "c");
+      EXPECT_EQ(full->has_ended(), has_backups);
+      if (goes_on) {
+        EXPECT_FALSE(w(0).Claim());
+      } else {
+        gate_->Leave("w0", "c", /*is_lost=*/false);
+      }
+      EXPECT_TRUE(full->has_ended());
+      EXPECT_EQ(full->code(), StatusCode::kOk);
+    }
+  }
+}
+
 TEST_F(SyncGateTest, ADismissedChiefEndsAndWorkersWaitOn) {
   OpenFor(3, 3);
   w(0).run = "c";  // It is in the chief's process.

@@ -146,8 +146,10 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Args:
             takeover_secs: If the gate is idle for this many seconds, which means that no slot is
                 claimed or completed, waiting workers take over the slots of workers that do not
-                wait. It must be longer than a step takes. If it is None, training waits for a
-                worker that is frozen, or that was killed between two steps.
+                wait. It must be longer than a step takes. If all workers are needed, the update
+                still waits for the chief's next step, because the chief may be saving a
+                checkpoint. If it is None, training waits for a worker that is frozen, or that was
+                killed between two steps.
             report_secs: If a round lasts longer than this many seconds while a worker waits, chief
                 and workers log who is missing. If it is None, they never do.
             sparse_reduction: How ``tf.IndexedSlices`` are reduced: "MEAN" divides each row by the

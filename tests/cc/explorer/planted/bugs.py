@@ -145,8 +145,8 @@ BUGS = [
         breaks="A chief takes the round that its deputy is taking.",
         program="gate",
         file="sync/sync_gate_waits.cc",
-        old="is_open() && is_full() && deputy_round_ != round_;\n",
-        new="is_open() && is_full();\n",
+        old="is_open() && is_full() && !holds_chief_ && deputy_round_ != round_;\n",
+        new="is_open() && is_full() && !holds_chief_;\n",
     ),
     Bug(
         breaks="Bad gradients that a take removes stay counted.",
@@ -203,8 +203,8 @@ BUGS = [
         breaks="A borrowed gradient that is early is not copied.",
         program="dense",
         file="dense/dense_sum.cc",
-        old="  if (is_early && IsUrgent(gradient)) return Missing::kKept;\n",
-        new="",
+        old="  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kKept;\n",
+        new="  if (IsUrgent(gradient) && is_saving_) return Missing::kKept;\n",
     ),
     Bug(
         breaks="A fold that got no memory leaves gradients behind later contributors.",
