@@ -223,6 +223,7 @@ def test_backup_workers_have_no_order_and_no_slot_before_their_gradients():
             ValueError, match="deterministic=True, got 2 and 3: with backup workers"
         ):
             optimizer.configure(deterministic=True)
+        assert optimizer._is_deterministic is None  # What was refused is not in effect.
         step = v1.train.get_or_create_global_step()
         with pytest.raises(ValueError, match=r"round_and_slot\(\), got 2 and 3"):
             optimizer.round_and_slot()

@@ -24,6 +24,7 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
                  "Argument weight must be finite and not negative, but was " +
                      std::to_string(gradient.weight));
   }
+  gradient.weight += 0.0;  // Makes a positive zero of a negative one.
   Call call(&mu_, workspace);
   const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
   if (!result.is_added()) {

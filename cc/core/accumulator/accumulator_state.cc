@@ -21,6 +21,11 @@ Status CopyOf(ElementType type, const char* values, const Shape& shape, Workspac
 
 }  // namespace
 
+Status Accumulator::CannotSave() const noexcept {
+  return Error(StatusCode::kUnimplemented,
+               "Gradients on a GPU can be neither saved nor restored. Take them before");
+}
+
 Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   SavedState state;
   Call call(&mu_, workspace);
@@ -30,6 +35,7 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   state.num_dropped = step_counter_.num_dropped();
   state.last_dropped_step = step_counter_.last_dropped_step();
   const bool has_gradients = round->num_accumulated > 0;
+  if (has_gradients && !round->sum->can_be_saved()) return CannotSave();
   if (has_gradients) {
     state.contributions.assign(round->contributions.begin(), round->contributions.end());
     state.sum.num_appended = round->num_appended;
@@ -128,6 +134,7 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   RoundSum& sum = *restored->sum;
   SavedState state;
   Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
+  if (status.ok() && state.sum.num_accumulated > 0 && !sum.can_be_saved()) return CannotSave();
   if (status.ok() && state.has_sum) status = sum.Restore(state.sum, workspace);
   if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
   if (!status.ok()) return Error(status.code(), status.message());

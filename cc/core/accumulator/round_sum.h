@@ -127,13 +127,16 @@ class RoundSum {
   virtual bool EndFold() noexcept = 0;
 
   virtual SumKind kind() const { return SumKind::kDense; }
+  // Returns whether gradients can be saved and restored. Only then, the following methods are
+  // called.
+  virtual bool can_be_saved() const { return false; }
   // Notes the gradients that the sum has now, of which there are some, for RunSave(). Sets the
   // total weight, the arrivals and the early gradients in `*saved`. May throw std::bad_alloc.
   // EndSave() follows.
   virtual void BeginSave(SavedSum* /*saved*/) {}
   // Unlocked: asks for memory once, and copies the sum of the noted gradients to it, of which some
   // are not early. Changes nothing. May throw std::bad_alloc.
-  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return CannotSave(); }
+  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
   // Whether FinishShared() may be called while RunSave() runs.
   virtual bool may_finish_shared() const { return false; }
@@ -144,9 +147,7 @@ class RoundSum {
   // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
   // InvalidArgument if that does not fit the options, whose kind and type it has. After an error,
   // only Clear() may follow. May throw std::bad_alloc.
-  virtual Status Restore(const SavedSum& /*saved*/, Workspace& /*workspace*/) {
-    return CannotSave();
-  }
+  virtual Status Restore(const SavedSum& /*saved*/, Workspace& /*workspace*/) { return Status(); }
 
   // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
   virtual bool finish_needs_memory() const { return false; }
@@ -184,10 +185,6 @@ class RoundSum {
     gradient->values = std::move(copy);
     gradient->owned = status.ok();
     return status;
-  }
-  static Status CannotSave() {
-    return Status(StatusCode::kUnimplemented,
-                  "Gradients on a GPU can be neither saved nor restored. Take them before");
   }
 
   std::vector<int64_t> refused_;

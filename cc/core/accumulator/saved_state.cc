@@ -270,10 +270,10 @@ Status ReadCounts(StateReader* reader, bool in_order, SavedState* state) {
     return Damaged("got " + std::to_string(sum.num_accumulated) + " accumulated gradients of " +
                    std::to_string(sum.num_appended) + (state->has_sum ? "" : " without a sum"));
   }
-  if (IsWeight(sum.total_weight) && (sum.num_appended > 0 || sum.total_weight == 0)) {
-    return Status();
-  }
-  return Damaged("expected a finite weight of gradients that is not negative, got " +
+  // A total of finite weights may be infinite.
+  const bool is_total = sum.total_weight >= 0 && !std::signbit(sum.total_weight);
+  if (is_total && (sum.num_appended > 0 || sum.total_weight == 0)) return Status();
+  return Damaged("expected a weight of gradients that is not negative, got " +
                  std::to_string(sum.total_weight));
 }
 

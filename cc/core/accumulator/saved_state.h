@@ -43,7 +43,7 @@ struct SavedState {
   int64_t num_dropped = 0;
   int64_t last_dropped_step = 0;
   // The contributors of the round's gradients, and the number of the gradient of each, counted from
-  // 1 in order of arrival.
+  // 1 in the order in which they are added.
   std::vector<std::pair<int64_t, int64_t>> contributions;
   bool has_sum = false;  // Whether there are gradients that are not early.
   SavedSum sum;          // Its counts and its total weight are 0 if there is no sum.

@@ -176,7 +176,6 @@ void DenseSum::BeginSave(SavedSum* saved) {
 }
 
 Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
-  if (!options_.is_in_host_memory) return CannotSave();
   // Append() may run at the same time, so only members that it leaves alone are used here.
   SumMemory memory;
   const Status status = place(shape_, &memory);
@@ -206,7 +205,6 @@ bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
   CONDACC_INVARIANT(empty());
-  if (!options_.is_in_host_memory) return CannotSave();
   if (!options_.shape.IsCompatibleWith(saved.shape)) {
     return Status(StatusCode::kInvalidArgument,
                   "Shape mismatch: expected " + options_.shape.ToString() +

@@ -39,6 +39,7 @@ class DenseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
+  bool can_be_saved() const override { return options_.is_in_host_memory; }
   void BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   void EndSave() override { is_saving_ = false; }

@@ -47,6 +47,7 @@ class SparseSum final : public RoundSum {
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
   SumKind kind() const override { return SumKind::kSparse; }
+  bool can_be_saved() const override { return Rows::kIsHost; }
   void BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
@@ -74,10 +75,10 @@ class SparseSum final : public RoundSum {
   }
   // Moves the gradient that was appended last to its place in the order of contributors.
   Appended PutInOrder() noexcept;
-  // Returns where the early gradients begin in `pending_`.
   double TotalWeight() const {
     return options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_;
   }
+  // Returns where the early gradients begin in `pending_`.
   std::list<Gradient>::iterator FirstEarly() {
     return std::prev(pending_.end(), static_cast<std::ptrdiff_t>(order_.num_early()));
   }

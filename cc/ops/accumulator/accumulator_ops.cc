@@ -135,7 +135,7 @@ served if the state has enough gradients for it.
 state: A state that Condacc>AccumulatorSave has output, perhaps in another process: [n] uint8.
 
 InvalidArgument if `state` is not a vector, is damaged, or is the state of an accumulator of another
-kind, dtype, shape or reduction_type; Unimplemented if the accumulator is on a GPU and the state has
+kind, dtype, shape, reduction_type or num_contributors; Unimplemented if the accumulator is on a GPU and the state has
 gradients; ResourceExhausted if memory is short. After an error nothing has changed.
 )");
 

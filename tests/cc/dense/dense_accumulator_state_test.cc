@@ -264,8 +264,8 @@ TEST_F(DenseState, ThatIsHostileIsRefused) {
   ExpectRefused(bytes, kSteps + 24, std::numeric_limits<int64_t>::max(), "accumulated gradients");
   ExpectRefused(bytes, kSteps + 32, 0, "got 0 accumulated gradients");
   ExpectRefused(bytes, kSteps + 32, minus_one, "got -1 accumulated gradients");
-  ExpectRefused(bytes, kSteps + 40, nan_bits, "finite weight");
-  ExpectRefused(bytes, kSteps + 40, negative_bits, "finite weight");
+  ExpectRefused(bytes, kSteps + 40, nan_bits, "a weight of gradients");
+  ExpectRefused(bytes, kSteps + 40, negative_bits, "a weight of gradients");
   ExpectRefused(bytes, kContributions, uint64_t{1} << 61, "cut off");
   ExpectRefused(bytes, kContributions, 4, "more contributors than gradients");
   ExpectRefused(bytes, kContributions + 8, minus_one, "negative contributor");

@@ -266,6 +266,16 @@ TEST_F(DenseOrderStateTest, ContributorsAreRequired) {
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
 }
 
+TEST_F(DenseOrderStateTest, AllWeightsThatAreAcceptedCanBeRestored) {
+  for (const double weight : {-0.0, 1e308, 1e308}) {
+    Gradient gradient = Owned(std::vector<float>(4, 1));
+    gradient.weight = weight;
+    const int64_t contributor = accumulator_.num_accumulated();
+    ASSERT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace_, contributor).is_added());
+    SaveAndRestore(accumulator_, workspace_);
+  }
+}
+
 TEST_F(DenseOrderStateTest, StatesAreThoseOfTheSameOrder) {
   ASSERT_TRUE(Apply(0, 1).is_added());
   ASSERT_TRUE(Apply(2, 1).is_added());

@@ -197,6 +197,13 @@ TEST_P(SparseStateBytes, AreNotSupportedOnADevice) {
   ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace).is_added());
   EXPECT_EQ(accumulator.Save(workspace, [](size_t, char**) { return Status(); }).code(),
             StatusCode::kUnimplemented);
+  options.sum.num_contributors = 2;
+  Accumulator ordered(options);
+  gradient = GradientOf({{1}, {3, 3, 3}}, kStateWidth, /*owned=*/true);
+  ASSERT_TRUE(ordered.Apply(0, std::move(gradient), workspace, /*contributor=*/1).is_added());
+  EXPECT_EQ(ordered.Save(workspace, [](size_t, char**) { return Status(); }).code(),
+            StatusCode::kUnimplemented)
+      << "an early gradient";
   Accumulator::Options like_host = Options(Reduction::kMean);
   like_host.new_sum = NewSparseSum<DeviceRows>;
   Accumulator other(like_host);

@@ -178,7 +178,6 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 f"Optimizer '{self.get_name()}' expects configure() before apply_gradients() and "
                 "round_and_slot()."
             )
-        self._is_deterministic = deterministic
         if deterministic:
             self._check_has_no_backups("deterministic=True")
         if sparse_reduction not in _SPARSE_REDUCTIONS:
@@ -186,7 +185,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
                 f"{', '.join(_SPARSE_REDUCTIONS)}, got {sparse_reduction!r}."
             )
-        self._push_options = PushOptions(
+        push_options = PushOptions(
             sparse_reduction, self._checked_transport_dtype(transport_dtype)
         )
         self._gate_options = GateOptions(
@@ -196,6 +195,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             self._checked_secs("report_secs", report_secs),
             bool(wait_for_lost),
         )
+        self._push_options, self._is_deterministic = push_options, deterministic
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """Computes gradients with the wrapped optimizer.
@@ -292,8 +292,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     ) -> SyncGraph:
         """Adds a gate, its chief's step and a worker's step."""
         graph = self._begun or self._new_graph(global_step)
-        self._begun = None
         graph.complete(grads_and_vars, lambda reduced: self._update(reduced, global_step))
+        self._begun = None
         warn_of_placeholders(graph.sync_op, self.get_name())
         self._graphs.append(graph)
         self._global_step = global_step
@@ -332,9 +332,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         function of both numbers, each gradient is the same whoever computes it.
 
         Before `apply_gradients`, it adds the operations by which the worker's step claims its slot,
-        so the gradients may depend on the tensors. The step must not be run without its training
-        operation then. Afterwards, it returns the tensors of the step that was added last. The
-        original has no such method.
+        so the gradients may depend on the tensors. Running the tensors without the training
+        operation begins a step, and gives its slot back. After `apply_gradients`, it returns the
+        tensors of the step that was added last. The original has no such method.
 
         Example:
             >>> v1 = tf.compat.v1
