@@ -166,7 +166,7 @@ class Accumulator {
     kTaken,      // A take owns the round, which has yet to be finished.
     kDiscarded,  // A reset has removed the round, which has yet to be freed.
     kGone,       // The take has its value, or the gradients have been freed.
-    kFinishing,  // A thread finishes the round of a take while another one saves it.
+    kFinishing,  // A thread finishes the round of a take, beside one that saves it or has saved it.
   };
   // At most one thread at a time works on the sum of a round, without the lock. This tells how, as
   // long as other threads may find the round: only one thread finishes or frees it in the end.

@@ -23,8 +23,8 @@ class ContributorOrder {
   };
 
   bool IsEarly(int64_t contributor) const { return contributor > next_; }
-  // Returns whether later gradients may have been added already. Then a gradient of this
-  // contributor, if the round has none, cannot be added in order any more.
+  // Returns whether the gradient of the contributor is ready, or was refused after later ones had
+  // been added. In the second case, another one cannot be added in order any more.
   bool IsPassed(int64_t contributor) const { return contributor < next_; }
   // Number of gradients that are early.
   size_t num_early() const { return num_early_; }
@@ -48,7 +48,7 @@ class ContributorOrder {
     ++num_early_;
     return Advance();
   }
-  // Adds the first `count` arrivals of a saved order, in which they were ready, to an empty order.
+  // Adds the first `count` arrivals of a saved order, all of which were ready, to an empty order.
   // May throw std::bad_alloc.
   void AddFirst(const std::vector<Arrival>& saved, size_t count) {
     for (size_t i = 0; i < count; ++i) {

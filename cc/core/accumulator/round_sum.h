@@ -82,10 +82,9 @@ struct SumMemory {
 using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
-// may run at any time. No two other unlocked methods of one sum run at the same time, except that
-// FinishShared() may run during RunSave(). While
-// RunFold() or RunSave() runs, gradients may be appended; while the others run, only const methods
-// may be called.
+// may run at any time. Of the other unlocked methods, one at a time runs for a sum, except that
+// FinishShared() may run beside RunSave(). Gradients may be appended during RunFold() and RunSave().
+// During the others, only const methods may be called.
 class RoundSum {
  public:
   RoundSum() = default;
