@@ -83,8 +83,8 @@ using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
 // may run at any time. Of the other unlocked methods, one at a time runs for a sum, except that
-// FinishShared() may run beside RunSave(). Gradients may be appended during RunFold() and RunSave().
-// During the others, only const methods may be called.
+// FinishShared() may run beside RunSave(). Gradients may be appended during RunFold() and
+// RunSave(). During the others, only const methods may be called.
 class RoundSum {
  public:
   RoundSum() = default;
