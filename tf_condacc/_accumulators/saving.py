@@ -77,8 +77,8 @@ def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
     for the same accumulator changes nothing.
 
     Such a Saver cannot restore a checkpoint that does not have the accumulator: it raises
-    ``tf.errors.NotFoundError``. The key in its message ends in "tf_condacc.saveables()", because the
-    key is the same as that of `saveables`, so that each can restore what the other has saved.
+    ``tf.errors.NotFoundError``. The key in its message ends in "tf_condacc.saveables()", because it
+    is the key that `saveables` uses, so that each can restore what the other has saved.
 
     Args:
         accumulator: An accumulator that was made in the default graph.
