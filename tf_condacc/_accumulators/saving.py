@@ -41,8 +41,8 @@ def saveables() -> list[Any]:
     Saver raises ``tf.errors.NotFoundError``, whose message names this function.
 
     Returns:
-        A ``SaveableObject`` for each accumulator. Its key is the name of the accumulator's
-        operation, followed by "/tf_condacc.saveables()".
+        A ``SaveableObject`` for each accumulator, with the name of the accumulator's operation. The
+        key in checkpoints is this name, followed by "/tf_condacc.saveables()".
 
     Raises:
         RuntimeError: It is called in eager mode, where ``tf.train.Checkpoint`` saves accumulators.
@@ -73,7 +73,12 @@ def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
 
     These are a ``tf.compat.v1.train.Saver()`` that is made without a list afterwards, and the Saver
     of a ``tf.compat.v1.train.MonitoredTrainingSession``. It is off by default, so that checkpoints
-    have the same keys as with TensorFlow's own accumulators, which cannot be saved.
+    have the same keys as with TensorFlow's own accumulators, which cannot be saved. A second call
+    for the same accumulator changes nothing.
+
+    Such a Saver cannot restore a checkpoint that does not have the accumulator: it raises
+    ``tf.errors.NotFoundError``. The key in its message ends in "tf_condacc.saveables()", because it
+    is the key that `saveables` uses, so that each can restore what the other has saved.
 
     Args:
         accumulator: An accumulator that was made in the default graph.
@@ -89,7 +94,9 @@ def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
             f"{type(accumulator).__name__} '{accumulator._handle_name()}' was not made there. In "
             "eager mode, tf.train.Checkpoint saves accumulators."
         )
-    v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _AccumulatorSaveable(handle.op))
+    collected = v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)
+    if handle.op.name not in [each.name for each in collected]:
+        v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _AccumulatorSaveable(handle.op))
 
 
 class _AccumulatorSaveable(SaveableObject):
@@ -101,10 +108,10 @@ class _AccumulatorSaveable(SaveableObject):
 
     def __init__(self, op: tf.Operation) -> None:
         self._handle = op.outputs[0]
-        key = f"{op.name}/{_KEY}"
         with op.graph.as_default(), colocated_with(op, ignore_existing=True):
             state = ops.condacc_accumulator_save(self._handle, name="AccumulatorSave")
-        super().__init__(self._handle, [SaveSpec(state, "", key)], key)
+        # A meta graph has the names of collected objects, which its import looks up in the graph.
+        super().__init__(self._handle, [SaveSpec(state, "", f"{op.name}/{_KEY}")], op.name)
 
     def restore(
         self, restored_tensors: list[tf.Tensor], restored_shapes: object

@@ -384,12 +384,7 @@ class ReplicaAccumulators(Trackable):
         Raises:
             RuntimeError: A function was traced that takes means without dividing by weights.
         """
-        if self._is_traced_without_weights:
-            raise RuntimeError(
-                f"{self._title}: the first weight is given after a function was traced that "
-                "takes gradients, which would not divide by weights. Give weights in the "
-                "first function that is traced; a micro-batch without one has weight=1.0."
-            )
+        self._check_is_not_traced_without_weights()
         weights = WeightSum(f"{self._name}/weights", _device_of(replica, strategy))
         self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
         self._weights[replica] = weights
@@ -441,10 +436,11 @@ class ReplicaAccumulators(Trackable):
         return handles
 
     def make_all(self, layout: Layout) -> None:
-        """Makes those accumulators of a layout that do not exist, and empties all others.
+        """Makes those accumulators of a layout that do not exist. The others do not change.
 
         Raises:
-            tf.errors.InvalidArgumentError: An accumulator is of another kind. Nothing has changed.
+            tf.errors.InvalidArgumentError: An accumulator is of another kind.
+            RuntimeError: A function was traced that takes means without dividing by weights.
         """
         for replica, kinds in layout.items():
             for each, is_sparse in zip(self._sums.get(replica, []), kinds["sparse"], strict=False):
@@ -458,7 +454,8 @@ class ReplicaAccumulators(Trackable):
                         f"{expected} accumulator, got a {got} one. Restore before the first "
                         "micro-batch.",
                     )
-        self.reset()
+            if kinds["weights"] and replica not in self._weights:
+                self._check_is_not_traced_without_weights()
         for replica, kinds in layout.items():
             if replica not in self._sums:
                 self._make_sums(replica, kinds["sparse"], self._strategy)
@@ -586,9 +583,14 @@ class ReplicaAccumulators(Trackable):
         is_run_by_session = not (tf.executing_eagerly() or tf.inside_function())
         return tf.group(*resets) if is_run_by_session else None
 
-    def emptied(self, checks: Checks) -> ReplicaAccumulators:
-        """Returns an object for other variables, under the same strategy, without accumulators."""
-        made = ReplicaAccumulators(checks, self._name, self._reduction_type)
+    def emptied(self, checks: Checks | None = None) -> ReplicaAccumulators:
+        """Returns an object under the same strategy that has no accumulators yet.
+
+        Args:
+            checks: The checks of another `GradientAccumulator`, which know its variables; None for
+                the same variables.
+        """
+        made = ReplicaAccumulators(checks or self._checks, self._name, self._reduction_type)
         made._strategy = self._strategy
         return made
 
@@ -672,6 +674,14 @@ class ReplicaAccumulators(Trackable):
                 "that are passed to strategy.run of the same strategy."
             )
         return int(tf.get_static_value(context.replica_id_in_sync_group))
+
+    def _check_is_not_traced_without_weights(self) -> None:
+        if self._is_traced_without_weights:
+            raise RuntimeError(
+                f"{self._title}: the first weight is given after a function was traced that "
+                "takes gradients, which would not divide by weights. Give weights in the "
+                "first function that is traced; a micro-batch without one has weight=1.0."
+            )
 
     def _check_has_common_updates(self, strategy: tf.distribute.Strategy) -> None:
         if isinstance(strategy, tf.distribute.ParameterServerStrategy):

@@ -37,8 +37,7 @@ class GradientAccumulatorState(Trackable):
 
     def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
         layout = self._replicas.layout()
-        handles = self._replicas.handles(layout)
-        states = [ops.condacc_accumulator_save(handle) for handle in handles]
+        states = _saved(self._replicas.handles(layout))
         sizes = [tf.size(state, tf.int64) for state in states]
         text = {
             "version": _VERSION,
@@ -54,30 +53,59 @@ class GradientAccumulatorState(Trackable):
 
     def _restore_from_tensors(self, restored_tensors: Mapping[str, tf.Tensor]) -> Any:
         states, sizes = restored_tensors["states"], restored_tensors["sizes"]
-        if not tf.executing_eagerly():  # The accumulators of a graph cannot depend on a tensor.
-            handles = self._replicas.handles(self._replicas.layout())
-            return tf.group(*self._restore_all(handles, sizes, states))
-        layout = self._checked_layout(restored_tensors["layout"].numpy(), sizes, states)
+        if not tf.executing_eagerly():
+            return self._restore_in_graph(sizes, states)
+        layout, sets = self._checked_layout(restored_tensors["layout"].numpy(), sizes, states)
         self._replicas.make_all(layout)
-        handles = self._replicas.handles(layout)
-        try:
-            self._restore_all(handles, sizes, states)
-        except Exception:
-            self._replicas.reset()
-            raise
+        # A checkpoint may have been saved before some of the accumulators were made. They become
+        # like new ones, whose step is 0.
+        own = self._replicas.layout()
+        given = dict(zip(self._replicas.roles(layout), _split(states, sizes), strict=True))
+        restored = given
+        if len(given) < len(self._replicas.roles(own)):
+            new = self._replicas.emptied()
+            new.make_all(own)
+            new_states = _saved(new.handles(own))
+            restored = {**dict(zip(self._replicas.roles(own), new_states, strict=True)), **given}
+        self._replace([restored[each] for each in self._replicas.roles(own)])
+        for each in sets:
+            self._absences.add(each)
         return None
 
-    def _restore_all(
-        self, handles: Sequence[tf.Tensor], sizes: tf.Tensor, states: tf.Tensor
-    ) -> list[Any]:
-        parts = tf.split(states, sizes, num=len(handles)) if handles else []
-        return [
-            ops.condacc_accumulator_restore(handle, state)
-            for handle, state in zip(handles, parts, strict=True)
-        ]
+    def _restore_in_graph(self, sizes: tf.Tensor, states: tf.Tensor) -> tf.Operation:
+        """Returns the operation that restores the accumulators, which cannot depend on a tensor."""
+        handles = self._replicas.handles(self._replicas.layout())
+        is_right = tf.equal(tf.size(sizes), len(handles))
+        text = (
+            f"{self._title}: the checkpoint does not have the state of as many accumulators as "
+            f"the graph: expected {len(handles)}. In a graph, the first `accumulate` makes them: "
+            "restore the checkpoint after it. Got the sizes:"
+        )
+        with tf.control_dependencies([tf.debugging.Assert(is_right, [text, sizes])]):
+            parts = tf.split(states, sizes, num=len(handles)) if handles else []
+            restores = _restored(handles, parts)
+            return tf.group(*restores) if restores else tf.no_op()
 
-    def _checked_layout(self, text: bytes, sizes: tf.Tensor, states: tf.Tensor) -> Layout:
-        """Returns which accumulators the checkpoint has, and notes the sets of absences.
+    def _replace(self, states: Sequence[tf.Tensor]) -> None:
+        """Replaces the states of all accumulators, or of none of them if one raises an error."""
+        handles = self._replicas.handles(self._replicas.layout())
+        try:
+            before = _saved(handles)
+        except tf.errors.UnimplementedError:  # There are gradients on a GPU.
+            before = None
+        try:
+            _restored(handles, states)
+        except Exception:
+            if before is None:
+                self._replicas.reset()
+            else:
+                _restored(handles, before)
+            raise
+
+    def _checked_layout(
+        self, text: bytes, sizes: tf.Tensor, states: tf.Tensor
+    ) -> tuple[Layout, list[Positions]]:
+        """Returns which accumulators the checkpoint has, and the sets of absences.
 
         Raises:
             tf.errors.InvalidArgumentError: The state is damaged, or that of another object.
@@ -85,7 +113,8 @@ class GradientAccumulatorState(Trackable):
         try:
             found = json.loads(text)
             version, spec, layout = found["version"], found["spec"], found["replicas"]
-            sets = [Positions(int(position) for position in each) for each in found["absences"]]
+            num_variables = len(spec["variables"])
+            sets = [_checked_positions(each, num_variables) for each in found["absences"]]
             checked = {int(key): _checked_kinds(kinds, spec) for key, kinds in layout.items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._invalid(f"The saved state is damaged: {error!r}.") from error
@@ -100,16 +129,20 @@ class GradientAccumulatorState(Trackable):
             raise self._invalid(
                 f"The saved state is that of another one: expected {own}, got {spec}."
             )
+        if not all(0 <= replica < own["num_replicas"] for replica in checked):
+            raise self._invalid(
+                "The saved state is damaged: expected replicas from 0 to "
+                f"{own['num_replicas'] - 1}, got {sorted(checked)}."
+            )
         number = len(self._replicas.roles(checked))
-        total = int(tf.reduce_sum(sizes))
-        if len(sizes) != number or total != len(states) or bool(tf.reduce_any(sizes < 0)):
+        found_sizes = sizes.numpy().ravel().tolist()
+        total, lowest = sum(found_sizes), min(found_sizes, default=0)
+        if len(found_sizes) != number or total != len(states) or lowest < 0:
             raise self._invalid(
                 f"The saved state is damaged: expected {number} states with {total} bytes, got "
-                f"{len(sizes)} with {len(states)}."
+                f"{len(found_sizes)} with {len(states)}."
             )
-        for each in sets:
-            self._absences.add(each)
-        return checked
+        return checked, sets
 
     def _invalid(self, message: str) -> tf.errors.InvalidArgumentError:
         return tf.errors.InvalidArgumentError(None, None, f"{message} ({self._title})")
@@ -120,4 +153,30 @@ def _checked_kinds(kinds: Any, spec: Any) -> dict[str, Any]:
     sparse, has_slices = list(kinds["sparse"]), list(kinds["has_slices"])
     if len(sparse) != number or len(has_slices) != number:
         raise ValueError(f"expected {number} variables, got {len(sparse)}")
-    return {"sparse": sparse, "has_slices": has_slices, "weights": bool(kinds["weights"])}
+    weights = bool(kinds["weights"])
+    if weights and spec["reduction_type"] != "MEAN":
+        raise ValueError("expected weights only of means, got weights of sums")
+    return {"sparse": sparse, "has_slices": has_slices, "weights": weights}
+
+
+def _checked_positions(positions: Sequence[int], number: int) -> Positions:
+    for each in positions:
+        if each not in range(number):
+            raise ValueError(f"expected positions of {number} variables, got {each!r}")
+    return Positions(positions)
+
+
+def _split(states: tf.Tensor, sizes: tf.Tensor) -> list[tf.Tensor]:
+    """Splits the states, which are one after another, into those of the accumulators."""
+    return tf.split(states, tf.reshape(sizes, [-1])) if tf.size(sizes) > 0 else []
+
+
+def _saved(handles: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    return [ops.condacc_accumulator_save(handle) for handle in handles]
+
+
+def _restored(handles: Sequence[tf.Tensor], states: Sequence[tf.Tensor]) -> list[Any]:
+    return [
+        ops.condacc_accumulator_restore(handle, state)
+        for handle, state in zip(handles, states, strict=True)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -85,6 +86,19 @@ def test_the_number_of_updates_is_restored(tmp_path):
     assert [restored.train(number) for number in range(4, 7)] == [False, True, False]
 
 
+def test_a_state_from_before_the_first_micro_batch_restores_a_new_object(tmp_path):
+    model = Model(lambda step: tf.where(step < 1, 1, 3), skip_non_finite=True)
+    checkpoint = tf.train.Checkpoint(model=model)
+    path = checkpoint.save(str(tmp_path / "saved"))
+    assert [model.train(number) for number in range(4)] == [True, False, False, True]
+    model.accumulator.accumulate([tf.fill([3], np.inf), tf.zeros([9, 2]), None])
+    assert int(model.accumulator.num_skipped()) == 1
+    for _ in range(2):
+        checkpoint.restore(path)
+        assert int(model.accumulator.num_skipped()) == 0
+        assert [model.train(number) for number in range(4)] == [True, False, False, True]
+
+
 def test_a_traced_function_continues_from_a_restored_state(tmp_path):
     def trained(model: Model) -> Callable[[float], tf.Tensor]:
         @tf.function
@@ -141,22 +155,71 @@ def test_the_state_of_another_object_is_refused(arguments, expected, tmp_path):
     assert int(other.num_accumulated()) == 0
 
 
+def layout_with(tensors: dict[str, tf.Tensor], **changes) -> dict[str, tf.Tensor]:
+    layout = json.loads(tensors["layout"].numpy())
+    return {**tensors, "layout": tf.constant(json.dumps({**layout, **changes}))}
+
+
 def test_damaged_states_are_refused():
-    model = Model()
-    model.train(0)
+    model, expected = Model(), Model()
+    for each in (model, expected):
+        for number in range(2):
+            each.train(number)
     (state,) = model.accumulator._trackable_children().values()
     tensors = state._serialize_to_tensors()
+    expected.train(2)
+    model.train(2)
+    none = {"sizes": tf.zeros([0], tf.int64), "states": tf.zeros([0], tf.uint8)}
+    kinds = json.loads(tensors["layout"].numpy())["replicas"]["0"]
+    flipped = tensors["states"].numpy()
+    flipped[int(tensors["sizes"][0])] ^= 255  # The first accumulator can still be restored.
     for damaged in (
-        {"layout": tf.constant("{")},
-        {"layout": tf.constant('{"version": 1}')},
-        {"layout": tf.strings.regex_replace(tensors["layout"], '"version": 1', '"version": 2')},
-        {"sizes": tensors["sizes"][1:]},
-        {"sizes": -tensors["sizes"]},
-        {"states": tensors["states"][1:]},
+        {**tensors, "layout": tf.constant("{")},
+        {**tensors, "layout": tf.constant('{"version": 1}')},
+        layout_with(tensors, version=2),
+        layout_with({**tensors, **none}, spec=[], absences=[], replicas={}),
+        layout_with(tensors, replicas={"7": kinds}),
+        layout_with(tensors, replicas={"-1": kinds}),
+        layout_with(tensors, absences=[[3]]),
+        layout_with(tensors, absences=[[-1]]),
+        {**tensors, "sizes": tensors["sizes"][1:]},
+        {**tensors, "sizes": -tensors["sizes"]},
+        {**tensors, "states": tensors["states"][1:]},
+        {**tensors, "states": tf.constant(flipped)},
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="gradient_accumulator"):
-            state._restore_from_tensors({**tensors, **damaged})
-        assert int(model.accumulator.num_accumulated()) == 1
+            state._restore_from_tensors(damaged)
+        assert int(model.accumulator.num_accumulated()) == 3
+    assert list(model.accumulator._replicas.layout()) == [0]
+    for number in range(3, 8):
+        model.train(number)
+        expected.train(number)
+    assert model.bits() == expected.bits()
+
+
+def test_weights_of_sums_are_refused():
+    model = Model(reduction_type="SUM")
+    model.train(0, has_weights=False)
+    (state,) = model.accumulator._trackable_children().values()
+    tensors = state._serialize_to_tensors()
+    kinds = json.loads(tensors["layout"].numpy())["replicas"]["0"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="got weights of sums"):
+        state._restore_from_tensors(
+            layout_with(tensors, replicas={"0": {**kinds, "weights": True}})
+        )
+
+
+def test_weights_for_a_function_that_was_traced_without_them_are_refused(tmp_path):
+    saved, other = Model(), Model()
+    for number in range(2):
+        saved.train(number)
+        other.train(number, has_weights=False)
+    path = tf.train.Checkpoint(model=saved.accumulator).save(str(tmp_path / "saved"))
+    tf.function(lambda: other.accumulator.take(1))()
+    other.train(0, has_weights=False)
+    with pytest.raises(RuntimeError, match="the first weight is given after a function was traced"):
+        tf.train.Checkpoint(model=other.accumulator).restore(path)
+    assert int(other.accumulator.num_accumulated()) == 1
 
 
 def test_accumulators_of_another_kind_are_refused(tmp_path):
@@ -225,3 +288,22 @@ def test_a_session_continues_from_a_saver(tmp_path):
                 saver.save(session, str(tmp_path / "saved"))
             session.run(train, {value: [6.0]})
             assert session.run(variable) == [-3.0]
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_graph_restores_only_accumulators_that_are_made(is_early, tmp_path):
+    saved = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 3)
+    saved.accumulate([[1.0]])
+    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
+    with tf.Graph().as_default(), v1.Session() as session:
+        variable = v1.get_variable("v", [1], use_resource=True)
+        accumulator = tf_condacc.GradientAccumulator([variable], 3)
+        if not is_early:
+            accumulator.accumulate([[1.0]])
+        status = tf.train.Checkpoint(accumulator=accumulator).restore(path)
+        if is_early:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="restore .* after it"):
+                status.run_restore_ops(session)
+        else:
+            status.run_restore_ops(session)
+            assert session.run(accumulator.num_accumulated()) == 1

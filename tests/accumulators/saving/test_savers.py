@@ -77,10 +77,32 @@ def test_a_checkpoint_without_accumulators_is_refused_with_the_name_of_the_funct
 def test_keys_are_the_names_of_the_operations():
     with tf.Graph().as_default():
         Training()
-        assert [each.name for each in tf_condacc.saveables()] == [
+        saved = tf_condacc.saveables()
+        assert [each.name for each in saved] == ["dense", "scope/sparse"]
+        assert [spec.name for each in saved for spec in each.specs] == [
             "dense/tf_condacc.saveables()",
             "scope/sparse/tf_condacc.saveables()",
         ]
+
+
+def test_an_imported_meta_graph_restores_the_accumulators(tmp_path):
+    path = str(tmp_path / "saved")
+    with tf.Graph().as_default(), v1.Session() as session:
+        training = Training()
+        for accumulator in (training.dense, training.sparse, training.dense):
+            tf_condacc.save_with_variables(accumulator)
+        names = [each.name for each in (*training.counts, training.take, training.apply)]
+        saver = v1.train.Saver()
+        session.run(v1.global_variables_initializer())
+        session.run(training.apply)
+        saver.save(session, path)
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        v1.train.import_meta_graph(path + ".meta").restore(session, path)
+        counts, (take, apply) = names[:2], names[2:]
+        assert session.run(counts) == [1, 1]
+        for _ in range(2):
+            session.run(graph.get_operation_by_name(apply))
+        assert session.run(take).tolist() == [1.0, 2.0]
 
 
 def test_a_monitored_session_saves_an_accumulator_only_if_told_to(tmp_path, caplog):
@@ -116,7 +138,7 @@ def test_the_accumulators_of_synchronous_training_are_left_out():
         assert tf_condacc.saveables() == []
         mine = tf_condacc.ConditionalAccumulator(tf.float32, [], name="mine")
         (saved,) = tf_condacc.saveables()
-        assert saved.name == "mine/tf_condacc.saveables()"
+        assert saved.name == "mine"
         assert mine.accumulator_ref is saved.op
 
 
