@@ -185,9 +185,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 f"Optimizer '{self.get_name()}' expects sparse_reduction to be one of "
                 f"{', '.join(_SPARSE_REDUCTIONS)}, got {sparse_reduction!r}."
             )
-        push_options = PushOptions(
-            sparse_reduction, self._checked_transport_dtype(transport_dtype)
-        )
+        push_options = PushOptions(sparse_reduction, self._checked_transport_dtype(transport_dtype))
         self._gate_options = GateOptions(
             self._replicas_to_aggregate,
             self._total_num_replicas,
