@@ -1,7 +1,7 @@
 """A training that saves its state every few micro-batches, and may be killed at any time.
 
-It is run as ``killed_training.py FORM FOLDER KILL_SECS SEED``. At its end, it prints a digest of
-the weights and how long it took. It kills itself after a random time of up to KILL_SECS, or
+It is run as a module with the arguments FORM FOLDER KILL_SECS SEED. At its end, it prints a digest
+of the weights and how long it took. It kills itself after a random time of up to KILL_SECS, or
 never if that is 0.
 """
 

@@ -13,12 +13,12 @@ import pytest
 from tests.accumulators.saving.killed_training import FORMS, gradients_of
 from tests.processes.forked_python import forked_python
 
-PROGRAM = str(Path(__file__).with_name("killed_training.py"))
+PROGRAM = "tests.accumulators.saving.killed_training"
 
 
 def run(form: str, folder: Path, secs: float = 0.0, seed: str = "") -> tuple[str, float] | None:
     """Runs the training, and returns its digest and its time; None if it was killed."""
-    arguments = [PROGRAM, form, str(folder), str(secs), seed]
+    arguments = ["-m", PROGRAM, form, str(folder), str(secs), seed]
     done = subprocess.run([*forked_python(), *arguments], capture_output=True, text=True)
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("ended ")]
     if done.returncode == 0:
