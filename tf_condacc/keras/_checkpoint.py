@@ -98,7 +98,10 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._accumulation = accumulation_of(model)
         # The variables are saved one by one: checkpoints of Keras models lack the states of random
         # generators, such as those of dropout.
-        variables = [each.value for each in [*model.variables, *model.optimizer.variables]]
+        values = [each.value for each in [*model.variables, *model.optimizer.variables]]
+        variables = list(
+            {id(each): each for each in values}.values()
+        )  # TensorFlow saves each once.
         parts = {"variables": variables, "position": self._position}
         if self._accumulation is not None:
             parts["accumulation"] = self._accumulation.state
@@ -119,9 +122,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if self._is_restored and self._is_used:
             raise ValueError(
                 f"TrainingCheckpoint of model '{self.model.name}' cannot continue in epoch "
-                f"{self.initial_epoch} after {self.initial_batch} batches: an earlier fit with this "
-                "callback ended by an error before it got there, and the model may have changed "
-                "since. Make the TrainingCheckpoint again, which restores the checkpoint."
+                f"{self.initial_epoch} after {self.initial_batch} batches: an earlier fit with "
+                "this callback ended by an error before it got there, and the model may have "
+                "changed since. Make the TrainingCheckpoint again, which restores the checkpoint."
             )
         self._is_used = True
 
