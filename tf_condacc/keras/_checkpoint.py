@@ -87,7 +87,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 f"TrainingCheckpoint expects save_freq of at least 1, got {save_freq}."
             )
         if not model.optimizer.built:
-            model.optimizer.build(model.trainable_variables)
+            with model.distribute_strategy.scope():
+                model.optimizer.build(model.trainable_variables)
         self._save_freq = save_freq
         self._position = tf.Variable([0, 0], dtype=tf.int64, trainable=False)  # Epoch and batch.
         self._epoch = 0
