@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -45,18 +48,28 @@ def data() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
 
 
-def train(folder, killed_after: int | None = None, save_freq: int = 2, **arguments) -> bytes:
-    model = made(**arguments)
-    saved = tf_condacc.keras.TrainingCheckpoint(model, folder, save_freq)
-    model.fit(
-        data(),
-        initial_epoch=saved.initial_epoch,
-        epochs=EPOCHS,
-        verbose=0,
-        callbacks=[saved, Killer(killed_after)],
-    )
+def bits(model: keras.Model) -> bytes:
     variables = [*model.variables, *model.optimizer.variables]
     return b"".join(variable.numpy().tobytes() for variable in variables)
+
+
+def train(
+    folder,
+    killed_after: int | None = None,
+    save_freq: int = 2,
+    fit_arguments: dict[str, Any] | None = None,
+    **arguments,
+) -> bytes:
+    model = made(**arguments)
+    saved = tf_condacc.keras.TrainingCheckpoint(model, folder, save_freq)
+    fit_arguments = {"x": data(), "epochs": EPOCHS, **(fit_arguments or {})}
+    model.fit(
+        initial_epoch=saved.initial_epoch,
+        verbose=0,
+        callbacks=[saved, Killer(killed_after)],
+        **fit_arguments,
+    )
+    return bits(model)
 
 
 @pytest.mark.parametrize("remainder", ["apply", "carry", "drop"])
@@ -73,6 +86,96 @@ def test_a_training_without_accumulation_continues(tmp_path):
     with pytest.raises(Killed):
         train(tmp_path / "killed", 9, number=1)
     assert train(tmp_path / "killed", number=1) == expected
+
+
+@pytest.mark.parametrize("remainder", ["apply", "carry", "drop"])
+@pytest.mark.parametrize("is_size_known", [True, False])
+def test_a_training_that_is_killed_at_the_end_of_an_epoch_continues(
+    remainder, is_size_known, tmp_path
+):
+    batches = data() if is_size_known else data().filter(lambda x, y: True)
+    arguments = {"x": batches, "validation_data": data()}
+    train_it = functools.partial(
+        train, save_freq=NUM_BATCHES, remainder=remainder, fit_arguments=arguments
+    )
+    expected = train_it(tmp_path / "undisturbed")
+    for _ in range(2):  # The epochs after the first one are trained as well.
+        with pytest.raises(Killed):
+            train_it(tmp_path / "killed", NUM_BATCHES - 1)
+    with pytest.raises(Killed):
+        train_it(tmp_path / "killed", NUM_BATCHES)
+    assert train_it(tmp_path / "killed") == expected
+
+
+def test_a_callback_continues_a_single_fit(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, 4, number=1)
+    model = made(number=1)
+    saved = tf_condacc.keras.TrainingCheckpoint(model, tmp_path, 2)
+    for _ in range(2):
+        before = int(model.optimizer.iterations)
+        model.fit(data(), verbose=0, callbacks=[saved])
+    assert (saved.initial_batch, int(model.optimizer.iterations) - before) == (4, NUM_BATCHES)
+
+
+def test_an_error_while_batches_are_read_leaves_a_model_that_trains(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, 4, number=1)
+    model = made(number=1)
+    saved = tf_condacc.keras.TrainingCheckpoint(model, tmp_path, 2)
+    with pytest.raises(Killed):
+        model.fit(data(), verbose=0, callbacks=[saved, Killer(1)])
+    with pytest.raises(ValueError, match="after 4 batches: an earlier fit .* ended by an error"):
+        model.fit(data(), verbose=0, callbacks=[saved])
+    model.fit(data(), verbose=0)
+    assert int(model.optimizer.iterations) == 4 + NUM_BATCHES
+
+
+def test_another_number_of_steps_per_execution_is_refused_if_it_does_not_divide(tmp_path):
+    def saved_with(steps_per_execution):
+        model = made(number=1)
+        model.compile(model.optimizer, loss="mse", steps_per_execution=steps_per_execution)
+        return model, tf_condacc.keras.TrainingCheckpoint(model, tmp_path, 4)
+
+    with pytest.raises(Killed):
+        train(tmp_path, 4, 4, number=1)
+    model, saved = saved_with(3)
+    with pytest.raises(ValueError, match="divides the 4 batches of epoch 0 .* got 3"):
+        model.fit(data(), verbose=0, callbacks=[saved])
+    model, saved = saved_with(2)
+    model.fit(data(), verbose=0, callbacks=[saved])
+    assert int(model.optimizer.iterations) == NUM_BATCHES
+
+
+def test_a_fit_that_begins_with_another_epoch_is_refused(tmp_path):
+    train(tmp_path)
+    model = made()
+    saved = tf_condacc.keras.TrainingCheckpoint(model, tmp_path, 2)
+    before = bits(model)
+    with pytest.raises(ValueError, match=r"begins with epoch 3 .* got 0\. Pass initial_epoch="):
+        model.fit(data(), epochs=EPOCHS, verbose=0, callbacks=[saved])
+    assert bits(model) == before
+
+
+def test_checkpoints_of_other_models_are_refused_and_leave_the_model(tmp_path):
+    train(tmp_path / "adam", number=1)
+    train(tmp_path / "accumulated")
+
+    def refused(folder, message, optimizer=None, units=4):
+        model = keras.Sequential([keras.Input([3]), keras.layers.Dense(units, "tanh")])
+        model.add(keras.layers.Dropout(0.3))
+        model.add(keras.layers.Dense(1))
+        model.compile(optimizer or keras.optimizers.Adam(0.01), loss="mse")
+        model.optimizer.build(model.trainable_variables)
+        before = bits(model)
+        with pytest.raises(ValueError, match=message):
+            tf_condacc.keras.TrainingCheckpoint(model, tmp_path / folder, 2)
+        assert bits(model) == before
+
+    # The variables of SGD are the first ones of Adam.
+    refused("adam", "have 7 variables, but the checkpoint has 15", keras.optimizers.SGD())
+    refused("adam", r"is float32 \[3, 5\], but float32 \[3, 4\]", units=5)
+    refused("accumulated", "contains accumulated gradients, but the model accumulates none")
 
 
 def test_a_restored_accumulation_of_the_same_process_continues(tmp_path, caplog):

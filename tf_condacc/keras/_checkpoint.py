@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -58,9 +58,14 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         initial_batch: The number of the batches of this epoch that were trained before.
 
     Raises:
-        ValueError: The model has not been built or compiled, or `save_freq` is lower than 1.
-        tf.errors.InvalidArgumentError: The checkpoint is that of another training, such as one with
-            another number of replicas.
+        ValueError: The model has not been built or compiled, or `save_freq` is lower than 1. The
+            checkpoint is that of another model or optimizer, whose variables have other shapes or
+            data types or another number, or it contains accumulated gradients and the model
+            accumulates none; the model is then unchanged. ``fit`` raises it if it does not begin
+            with `initial_epoch`, if ``steps_per_execution`` does not divide `initial_batch`, and if
+            a ``fit`` before it has ended by an error before it reached this batch.
+        tf.errors.InvalidArgumentError: The checkpoint is that of another accumulation, such as one
+            with another number of replicas.
     """
 
     def __init__(
@@ -82,55 +87,159 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 f"TrainingCheckpoint expects save_freq of at least 1, got {save_freq}."
             )
         if not model.optimizer.built:
-            model.optimizer.build(model.trainable_variables)
+            with model.distribute_strategy.scope():
+                model.optimizer.build(model.trainable_variables)
         self._save_freq = save_freq
         self._position = tf.Variable([0, 0], dtype=tf.int64, trainable=False)  # Epoch and batch.
         self._epoch = 0
         self._num_done = 0  # Batches of the epoch, also those that are only read.
+        self._num_to_read = 0  # Batches of the epoch that are read, and not trained again.
+        self._is_restored = False  # Whether no fit has reached the restored batch yet.
+        self._is_used = False  # Whether a fit has begun with this callback.
         self._accumulation = accumulation_of(model)
         # The variables are saved one by one: checkpoints of Keras models lack the states of random
         # generators, such as those of dropout.
-        variables = [*model.variables, *model.optimizer.variables]
-        parts = {"variables": [each.value for each in variables], "position": self._position}
+        values = [each.value for each in [*model.variables, *model.optimizer.variables]]
+        variables = list(
+            {id(each): each for each in values}.values()
+        )  # TensorFlow saves each once.
+        parts = {"variables": variables, "position": self._position}
         if self._accumulation is not None:
             parts["accumulation"] = self._accumulation.state
         self._manager = tf.train.CheckpointManager(
             tf.train.Checkpoint(**parts), os.fspath(directory), max_to_keep
         )
-        if self._manager.latest_checkpoint is not None:
+        latest = self._manager.latest_checkpoint
+        if latest is not None:
+            has_accumulated = _check(latest, model, variables, self._accumulation is not None)
             self._manager.restore_or_initialize()
-            if self._accumulation is not None:
+            if self._accumulation is not None and has_accumulated:
                 self._accumulation.keep_in_next_fit()
+            self._is_restored = True
         self.initial_epoch, self.initial_batch = self._position.numpy().tolist()
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Checks that what was restored is still there."""
+        if self._is_restored and self._is_used:
+            raise ValueError(
+                f"TrainingCheckpoint of model '{self.model.name}' cannot continue in epoch "
+                f"{self.initial_epoch} after {self.initial_batch} batches: an earlier fit with "
+                "this callback ended by an error before it got there, and the model may have "
+                "changed since. Make the TrainingCheckpoint again, which restores the checkpoint."
+            )
+        self._is_used = True
+
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Lets the batches that were trained before be read only, in the first epoch."""
-        self._epoch, self._num_done = epoch, 0
-        if epoch != self.initial_epoch or self.initial_batch == 0:
+        """Checks that the first epoch is the restored one."""
+        self._epoch, self._num_done, self._num_to_read = epoch, 0, 0
+        if not self._is_restored:
+            return
+        title = f"TrainingCheckpoint of model '{self.model.name}'"
+        if epoch != self.initial_epoch:
+            raise ValueError(
+                f"{title} expects that fit begins with epoch {self.initial_epoch} of the restored "
+                f"checkpoint, got {epoch}. Pass initial_epoch=callback.initial_epoch to fit."
+            )
+        num_steps = self.model.steps_per_execution
+        if self.initial_batch % num_steps != 0:
+            raise ValueError(
+                f"{title} expects steps_per_execution that divides the {self.initial_batch} "
+                f"batches of epoch {epoch} that were trained before, got {num_steps}. Compile the "
+                "model with the earlier steps_per_execution."
+            )
+        self._num_to_read = self.initial_batch
+        self._is_restored = self._num_to_read > 0
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Lets the next batches be read only if they were trained before."""
+        if self._num_done >= self._num_to_read:
+            self._is_restored = False
             return
         model, train = self.model, self.model.train_function
 
         def read(iterator: Iterator[Any]) -> Any:
-            if self._num_done >= self.initial_batch:
-                model.train_function = train
-                return train(iterator)
-            for _ in range(min(model.steps_per_execution, self.initial_batch - self._num_done)):
-                next(iterator)
+            # Each call is replaced anew, so that an error leaves the model with its own function.
+            model.train_function = train
+            data = next(iterator)
+            if self._num_done == 0:
+                self._make_accumulators(data)
+            for _ in range(model.steps_per_execution - 1):
+                next(iterator, None)  # The last steps of an epoch may have fewer batches.
             return {}
 
         model.train_function = read
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Saves a checkpoint if it is time for one."""
-        before, self._num_done = self._num_done, batch + 1
-        is_read_only = self._epoch == self.initial_epoch and self._num_done <= self.initial_batch
+        # Keras versions differ in which of several batches they name.
+        before, self._num_done = self._num_done, self._num_done + self.model.steps_per_execution
+        is_read_only = self._num_done <= self._num_to_read
         if not is_read_only and self._num_done // self._save_freq > before // self._save_freq:
             self._save(self._epoch, self._num_done)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Saves a checkpoint, from which the next epoch begins."""
+        self._is_restored = False
         self._save(epoch + 1, 0)
 
     def _save(self, epoch: int, batch: int) -> None:
         self._position.assign([epoch, batch])
         self._manager.save()
+
+    def _make_accumulators(self, data: Any) -> None:
+        """Makes the accumulators, for an epoch of which no batch may be left to be trained.
+
+        Accumulators are made, and restored, when a step is traced. The end of such an epoch needs
+        them for its remainder, and saves them.
+        """
+        num_batches = self.params.get("steps")
+        if self._accumulation is None or (num_batches or 0) > self.initial_batch:
+            return
+        model = self.model
+
+        @tf.function
+        def step(data: Any) -> Any:
+            return model.distribute_strategy.run(model.train_step, args=(data,))
+
+        step.get_concrete_function(data)
+
+
+def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates: bool) -> bool:
+    """Returns whether a checkpoint has accumulated gradients, and checks that it fits a model.
+
+    TensorFlow itself restores a part of the variables without an error.
+
+    Args:
+        path: Path of the checkpoint.
+        model: The model.
+        variables: Variables of the model and its optimizer.
+        accumulates: Whether the model accumulates gradients.
+
+    Raises:
+        ValueError: The checkpoint is that of another model.
+    """
+    reader = tf.train.load_checkpoint(path)
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    title = f"TrainingCheckpoint of model '{model.name}' cannot restore '{path}'"
+    num_saved = sum(name.startswith("variables/") for name in shapes)
+    if num_saved != len(variables):
+        raise ValueError(
+            f"{title}: the model and its optimizer have {len(variables)} variables, but the "
+            f"checkpoint has {num_saved}. It is that of another model or optimizer."
+        )
+    for number, variable in enumerate(variables):
+        name = f"variables/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+        saved = f"{dtypes[name].name} {shapes[name]}"
+        expected = f"{variable.dtype.name} {variable.shape.as_list()}"
+        if saved != expected:
+            raise ValueError(
+                f"{title}: variable '{variable.name}' is {expected}, but {saved} in the "
+                "checkpoint. It is that of another model or optimizer."
+            )
+    has_accumulated = any(name.startswith("accumulation/") for name in shapes)
+    if has_accumulated and not accumulates:
+        raise ValueError(
+            f"{title}: it contains accumulated gradients, but the model accumulates none. Call "
+            "accumulate_gradients() before."
+        )
+    return has_accumulated
