@@ -88,8 +88,10 @@ def test_a_training_without_accumulation_continues(tmp_path):
     assert train(tmp_path / "killed", number=1) == expected
 
 
-@pytest.mark.parametrize("remainder", ["apply", "carry", "drop"])
-@pytest.mark.parametrize("is_size_known", [True, False])
+@pytest.mark.parametrize(
+    ("remainder", "is_size_known"),
+    [("apply", True), ("carry", True), ("drop", True), ("carry", False)],
+)
 def test_a_training_that_is_killed_at_the_end_of_an_epoch_continues(
     remainder, is_size_known, tmp_path
 ):
