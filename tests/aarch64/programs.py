@@ -56,7 +56,7 @@ def core_parts() -> dict[str, Part]:
 def test_parts() -> dict[str, Part]:
     """Returns the parts of the core's tests, and of the explorer of schedules."""
     tests = {f"{name}_test": _sources(name, "*_test.cc") for name in FOLDERS}
-    tests["fuzz_test"].append(TESTS / "fuzz" / "calls.cc")
+    tests["fuzz_test"] += [TESTS / "fuzz" / name for name in ("calls.cc", "states.cc")]
     tests["gpu_pass_test"] = _sources("gpu", "dense_pass_test.cc")
     explorer = [file for file in _sources("explorer", "*.cc") if file.name != "main.cc"]
     explored = [file for file in build.groups_of(ROOT)["core"] if file.name != "timer_queue.cc"]
