@@ -130,7 +130,7 @@ def _on_dense(op: Callable[[tf.Tensor], Any], make: Any = _dense) -> Callable[[]
 
 
 def _contributed(handle: tf.Tensor) -> tf.Tensor:
-    ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER)
+    ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [])
     return handle
 
 
