@@ -114,13 +114,13 @@ TOOLS = [
     ),
     Tool(
         "Processes that freeze",
-        _tests("tests/sync_replicas/test_frozen_anywhere.py"),
+        _tests("tests/sync_replicas/clusters/test_frozen_anywhere.py"),
         r"(\d+) passed",
         "each process at 13 points of the protocol",
     ),
     Tool(
         "Clocks and disks",
-        _tests("tests/sync_replicas/test_clock_and_disk.py"),
+        _tests("tests/sync_replicas/clusters/test_clock_and_disk.py"),
         r"(\d+) passed",
         "clocks that jump by a day; a disk that is full five times",
     ),

@@ -138,7 +138,8 @@ MICRO_BATCHES = Goal(1.0)
 FINITE_CHECK = Goal(1 / 1.35)
 
 
-# What it may cost to add in the order of contributors: if gradients arrive in it, and if not.
+# Adding in the order of contributors may cost so much if gradients arrive in that order, and if they
+# arrive at random.
 IN_ORDER = Goal(0.95)
 AT_RANDOM = Goal(0.8)
 

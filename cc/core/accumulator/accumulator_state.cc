@@ -52,7 +52,8 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   if (has_gradients) {
     round->sum->EndSave();
     EndWork(round, &call);
-    // What has become pending is added now, so that applies do not wait for one save after another.
+    // Gradients that came during the save are added now. Otherwise, if one save followed another,
+    // applies might wait for all of them.
     FoldOrWait(round, round->num_appended, /*must_add=*/false, &call);
   }
   return status.ok() ? status : Error(status.code(), status.message());

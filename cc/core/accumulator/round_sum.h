@@ -137,7 +137,7 @@ class RoundSum {
   // are not early. Changes nothing. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
-  // Whether FinishShared() may be called while RunSave() runs.
+  // Returns whether FinishShared() may be called while RunSave() runs.
   virtual bool may_finish_shared() const { return false; }
   // Unlocked: does what Finish() does, in new memory. Leaves the sum as it is, because another
   // thread may be saving it. Returns false if memory is refused, and then Finish() must be called

@@ -19,49 +19,39 @@ constexpr int64_t kMaxRank = 254;                // That of TensorFlow's tensors
 constexpr int64_t kMaxCount = int64_t{1} << 53;  // No counter has ever come so far.
 constexpr size_t kMaxBytes = size_t{1} << 62;
 
-// The numbers of data types and reductions in states, which never change.
-uint32_t NumberOf(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16:
-      return 1;
-    case ElementType::kBFloat16:
-      return 2;
-    case ElementType::kFloat32:
-      return 3;
-    case ElementType::kFloat64:
-      return 4;
-    case ElementType::kComplex64:
-      return 5;
-    case ElementType::kComplex128:
-      return 6;
-    case ElementType::kInt32:
-      return 7;
-    case ElementType::kInt64:
-      return 8;
+// The kinds, data types and reductions. Their numbers in states are their places here, counted from
+// 1, so none may move or go.
+template <typename T>
+struct Named {
+  T value;
+  const char* name;
+};
+constexpr Named<SumKind> kKinds[] = {{SumKind::kDense, "dense"}, {SumKind::kSparse, "sparse"}};
+constexpr Named<ElementType> kTypes[] = {
+    {ElementType::kFloat16, "float16"},     {ElementType::kBFloat16, "bfloat16"},
+    {ElementType::kFloat32, "float32"},     {ElementType::kFloat64, "float64"},
+    {ElementType::kComplex64, "complex64"}, {ElementType::kComplex128, "complex128"},
+    {ElementType::kInt32, "int32"},         {ElementType::kInt64, "int64"}};
+constexpr Named<Reduction> kReductions[] = {
+    {Reduction::kMean, "MEAN"}, {Reduction::kSum, "SUM"}, {Reduction::kGlobalMean, "GLOBAL_MEAN"}};
+
+template <typename T, size_t kSize>
+uint32_t NumberIn(const Named<T> (&table)[kSize], T value) {
+  uint32_t number = 1;
+  for (const Named<T>& each : table) {
+    if (each.value == value) break;
+    ++number;
   }
-  return 0;
+  return number;
 }
 
-uint32_t NumberOf(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kMean:
-      return 1;
-    case Reduction::kSum:
-      return 2;
-    case Reduction::kGlobalMean:
-      return 3;
-  }
-  return 0;
+template <typename T, size_t kSize>
+std::string NameIn(const Named<T> (&table)[kSize], uint32_t number) {
+  return number >= 1 && number <= kSize ? table[number - 1].name
+                                        : "number " + std::to_string(number);
 }
 
-uint32_t NumberOf(SumKind kind) { return kind == SumKind::kDense ? 1 : 2; }
-
-template <size_t kSize>
-std::string NameIn(const char* const (&names)[kSize], uint32_t number) {
-  return number < kSize ? names[number] : "number " + std::to_string(number);
-}
-
-// What must be equal in a state and in the accumulator that it is restored to.
+// The properties of an accumulator. A state can be restored only to one with the same properties.
 struct Spec {
   uint32_t kind = 0;
   uint32_t dtype = 0;
@@ -70,19 +60,14 @@ struct Spec {
   Shape shape;
 
   static Spec Of(SumKind kind, const SumOptions& options) {
-    return {NumberOf(kind), NumberOf(options.type), NumberOf(options.reduction),
-            options.num_contributors, options.shape};
+    return {NumberIn(kKinds, kind), NumberIn(kTypes, options.type),
+            NumberIn(kReductions, options.reduction), options.num_contributors, options.shape};
   }
   bool operator==(const Spec& other) const {
     return kind == other.kind && dtype == other.dtype && reduction == other.reduction &&
            num_contributors == other.num_contributors && shape == other.shape;
   }
   std::string ToString() const {
-    static constexpr const char* kKinds[] = {"unknown", "dense", "sparse"};
-    static constexpr const char* kTypes[] = {"unknown",    "float16", "bfloat16",
-                                             "float32",    "float64", "complex64",
-                                             "complex128", "int32",   "int64"};
-    static constexpr const char* kReductions[] = {"unknown", "MEAN", "SUM", "GLOBAL_MEAN"};
     return "a " + NameIn(kKinds, kind) + " accumulator of dtype " + NameIn(kTypes, dtype) +
            ", shape " + shape.ToString() + " and reduction_type " + NameIn(kReductions, reduction) +
            (num_contributors == 0

@@ -85,13 +85,6 @@ absl::Status Reset(AccumulatorResource& accumulator, const ResetAttributes& attr
   return absl::OkStatus();
 }
 
-class ResetOp : public ResourceOp<AccumulatorResource, ResetAttributes, Reset> {
- public:
-  using ResourceOp::ResourceOp;
-  // A reset frees memory, and may have to wait until a take has been served.
-  bool IsExpensive() override { return true; }
-};
-
 // Input: handle. Output: state.
 absl::Status Save(AccumulatorResource& accumulator, const NoAttributes&, OpKernelContext* ctx) {
   absl::Status allocated;
@@ -123,17 +116,10 @@ absl::Status Restore(AccumulatorResource& accumulator, const NoAttributes&, OpKe
                                            static_cast<size_t>(bytes.size()), *workspace));
 }
 
-// The ops copy the sum, and may have to wait for a fold or a take.
-class SaveOp : public ResourceOp<AccumulatorResource, NoAttributes, Save> {
- public:
-  using ResourceOp::ResourceOp;
-  bool IsExpensive() override { return true; }
-};
-class RestoreOp : public ResourceOp<AccumulatorResource, NoAttributes, Restore> {
- public:
-  using ResourceOp::ResourceOp;
-  bool IsExpensive() override { return true; }
-};
+// These ops free or copy memory, and may have to wait for a fold or a take.
+using ResetOp = ResourceOp<AccumulatorResource, ResetAttributes, Reset, /*kIsExpensive=*/true>;
+using SaveOp = ResourceOp<AccumulatorResource, NoAttributes, Save, /*kIsExpensive=*/true>;
+using RestoreOp = ResourceOp<AccumulatorResource, NoAttributes, Restore, /*kIsExpensive=*/true>;
 
 using NumAccumulatedOp = CounterOp<int32_t, &Accumulator::num_accumulated>;
 using NumDroppedOp = CounterOp<int64_t, &Accumulator::num_dropped>;

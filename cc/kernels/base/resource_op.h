@@ -27,7 +27,8 @@ struct NoAttributes {
 };
 
 // An op that calls `kRun` with the resource that input 0 is a handle of. `kRun` reads the other
-// inputs and sets the outputs. Attributes::Read() reads the op's attributes.
+// inputs and sets the outputs. Attributes::Read() reads the op's attributes. `kIsExpensive` tells
+// TensorFlow whether the op may take long, so that it does not run it in a thread that others need.
 //
 // Example:
 //   absl::Status Close(SyncGateResource& gate, const ChiefAttributes& attributes,
@@ -35,13 +36,14 @@ struct NoAttributes {
 //   using CloseOp = ResourceOp<SyncGateResource, ChiefAttributes, Close>;
 template <class Resource, class Attributes,
           absl::Status (*kRun)(Resource& resource, const Attributes& attributes,
-                               tensorflow::OpKernelContext* ctx)>
+                               tensorflow::OpKernelContext* ctx),
+          bool kIsExpensive = false>
 class ResourceOp : public Kernel {
  public:
   explicit ResourceOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
   }
-  bool IsExpensive() override { return false; }
+  bool IsExpensive() override { return kIsExpensive; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* ctx) final {

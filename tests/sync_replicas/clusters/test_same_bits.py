@@ -22,9 +22,9 @@ from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
 from tests.support.sync_replicas_log import PushLog
 from tests.support.sync_replicas_program import Program
-from tests.sync_replicas import faults, processes
-from tests.sync_replicas.faults import Faults, two_hosts
-from tests.sync_replicas.processes import NUM_PS, NUM_WORKERS
+from tests.sync_replicas.clusters import faults, processes
+from tests.sync_replicas.clusters.faults import Faults, two_hosts
+from tests.sync_replicas.clusters.processes import NUM_PS, NUM_WORKERS
 
 pytestmark = isolated(alone=True)
 v1 = tf.compat.v1

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tests.processes.isolated import isolated
 from tests.processes.preloaded import needs_preloaded, preloaded
-from tests.sync_replicas import processes
+from tests.sync_replicas.clusters import processes
 
 CHIEF = ("worker", 0)
 DAY = 24 * 60 * 60

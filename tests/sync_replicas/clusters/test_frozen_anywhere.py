@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from tests.processes.clusters import Task
 from tests.processes.isolated import isolated
-from tests.sync_replicas import processes
+from tests.sync_replicas.clusters import processes
 
 v1 = tf.compat.v1
 CHIEF, WORKER = ("worker", 0), ("worker", 1)

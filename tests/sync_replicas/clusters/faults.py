@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.processes.clusters import Task
 from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
-from tests.sync_replicas import processes
-from tests.sync_replicas.processes import NUM_PS
+from tests.sync_replicas.clusters import processes
+from tests.sync_replicas.clusters.processes import NUM_PS
 
 TAKEOVER_SECS = 0.3
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.processes.isolated import isolated
-from tests.sync_replicas import processes
+from tests.sync_replicas.clusters import processes
 
 v1 = tf.compat.v1
 OLD, WORKER, NEW = 0, 1, 2

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.processes.isolated import isolated
-from tests.sync_replicas import processes
-from tests.sync_replicas.faults import TAKEOVER_SECS, Cluster, Faults, two_hosts
-from tests.sync_replicas.processes import NUM_WORKERS
+from tests.sync_replicas.clusters import processes
+from tests.sync_replicas.clusters.faults import TAKEOVER_SECS, Cluster, Faults, two_hosts
+from tests.sync_replicas.clusters.processes import NUM_WORKERS
 
 pytestmark = isolated(alone=True)
 LONG_SECS = 600
