@@ -138,8 +138,8 @@ MICRO_BATCHES = Goal(1.0)
 FINITE_CHECK = Goal(1 / 1.35)
 
 
-# Adding in the order of contributors may cost so much if gradients arrive in that order, and if they
-# arrive at random.
+# Adding in the order of contributors may cost so much if gradients arrive in that order, and if
+# they arrive at random.
 IN_ORDER = Goal(0.95)
 AT_RANDOM = Goal(0.8)
 
