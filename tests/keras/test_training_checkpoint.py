@@ -88,6 +88,59 @@ def test_a_training_without_accumulation_continues(tmp_path):
     assert train(tmp_path / "killed", number=1) == expected
 
 
+class TwoOptimizers(keras.Model):
+    """Trains each of its layers with an optimizer of its own, and keeps state of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = keras.layers.Dense(4, "tanh"), keras.layers.Dense(1)
+        self.noise = [tf.random.Generator.from_seed(1)]
+        self.counts = {"steps": tf.Variable(0.0, trainable=False)}
+        self.second_optimizer = keras.optimizers.Adam(0.02)
+
+    def call(self, inputs):
+        return self.second(self.first(inputs))
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x + 0.1 * self.noise[0].normal(tf.shape(x))))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.counts["steps"].assign_add(1.0)
+        gradients[0] *= 1 + self.counts["steps"]
+        self.optimizer.apply(gradients[:2], self.first.trainable_variables)
+        self.second_optimizer.apply(gradients[2:], self.second.trainable_variables)
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path):
+    def train_it(folder, killed_after=None):
+        keras.utils.set_random_seed(1)
+        model = TwoOptimizers()
+        model(np.zeros([4, 3], np.float32))
+        model.compile(keras.optimizers.Adam(0.01), loss="mse")
+        model.optimizer.build(model.first.trainable_variables)
+        if accumulates:
+            optimizers = [model.optimizer, model.second_optimizer]
+            tf_condacc.keras.accumulate_gradients(
+                model, 3, remainder="carry", optimizers=optimizers
+            )
+        with pytest.raises(ValueError, match="optimizer 'adam.*' of model .* Call its build"):
+            tf_condacc.keras.TrainingCheckpoint(model, folder, 2)
+        model.second_optimizer.build(model.second.trainable_variables)
+        saved = tf_condacc.keras.TrainingCheckpoint(model, folder, 2)
+        arguments = {"initial_epoch": saved.initial_epoch, "epochs": EPOCHS, "verbose": 0}
+        model.fit(data(), callbacks=[saved, Killer(killed_after)], **arguments)
+        return bits(model)
+
+    expected = train_it(tmp_path / "undisturbed")
+    for killed_after in (4, 9):
+        with pytest.raises(Killed):
+            train_it(tmp_path / "killed", killed_after)
+    assert train_it(tmp_path / "killed") == expected
+
+
 @pytest.mark.parametrize(
     ("remainder", "is_size_known"),
     [("apply", True), ("carry", True), ("drop", True), ("carry", False)],

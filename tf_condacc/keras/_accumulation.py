@@ -375,7 +375,7 @@ class Accumulation:
         return children(*args, **kwargs)
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
-        for optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             self._check_optimizer(optimizer)
             replace_method = functools.partial(self._replacements.replace_method, optimizer)
             replace_method("apply", functools.partial(self._apply, optimizer))
@@ -477,7 +477,7 @@ class Accumulation:
             _LOG.warning(text, self._title)
 
     @property
-    def _optimizers(self) -> list[keras.Optimizer]:
+    def optimizers(self) -> list[keras.Optimizer]:
         """The optimizers that accumulate."""
         return self._given_optimizers or [self._model.optimizer]
 
@@ -638,7 +638,7 @@ class Accumulation:
                 skip_non_finite=self._skips_non_finite,
             )
             self._accumulators[key] = _Accumulator(gradients, reduction_type, updater)
-            numbers = [id(each) for each in self._optimizers]
+            numbers = [id(each) for each in self.optimizers]
             name = f"optimizer_{numbers.index(key[0])}_call_{key[1]}"
             self.state._track_trackable(gradients, name, overwrite=True)
 

@@ -15,11 +15,12 @@ from tf_condacc.keras._accumulation import accumulation_of
 class TrainingCheckpoint(keras.callbacks.Callback):
     """Saves a training with its accumulated gradients, and continues it after a restart.
 
-    It saves a ``tf.train.Checkpoint`` of the model, its optimizer, what
-    `tf_condacc.keras.accumulate_gradients` has accumulated, the epoch and the batch. Made again by
-    the next run of the program, it restores the last one. The training then ends with the same
-    weights as one that nothing has stopped, to the last bit, if its data come in the same order and
-    its operations are deterministic. A process may be killed at any time, also while it saves.
+    It saves a ``tf.train.Checkpoint`` of the model, its optimizers, what
+    `tf_condacc.keras.accumulate_gradients` has accumulated, the epoch and the batch. The optimizers
+    are those in attributes of the model and those that accumulate. Made again by the next run of
+    the program, it restores the last checkpoint. The training then ends with the same weights as
+    one that nothing has stopped, to the last bit, if its data come in the same order and its
+    operations are deterministic. A process may be killed at any time, also while it saves.
 
     ``keras.callbacks.BackupAndRestore`` saves the weights and the optimizer alone, begins an
     interrupted epoch again, and loses a remainder that is carried into the next epoch.
@@ -58,12 +59,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         initial_batch: The number of the batches of this epoch that were trained before.
 
     Raises:
-        ValueError: The model has not been built or compiled, or `save_freq` is lower than 1. The
-            checkpoint is that of another model or optimizer, whose variables have other shapes or
-            data types or another number, or it contains accumulated gradients and the model
-            accumulates none; the model is then unchanged. ``fit`` raises it if it does not begin
-            with `initial_epoch`, if ``steps_per_execution`` does not divide `initial_batch`, and if
-            a ``fit`` before it has ended by an error before it reached this batch.
+        ValueError: The model has not been built or compiled, an optimizer other than that of
+            ``compile`` has not been built, or `save_freq` is lower than 1. The checkpoint is that
+            of another model or optimizer, whose variables have other shapes or data types or
+            another number, or it contains accumulated gradients and the model accumulates none; the
+            model is then unchanged. ``fit`` raises it if it does not begin with `initial_epoch`, if
+            ``steps_per_execution`` does not divide `initial_batch`, and if a ``fit`` before it has
+            ended by an error before it reached this batch.
         tf.errors.InvalidArgumentError: The checkpoint is that of another accumulation, such as one
             with another number of replicas.
     """
@@ -97,12 +99,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._is_restored = False  # Whether no fit has reached the restored batch yet.
         self._is_used = False  # Whether a fit has begun with this callback.
         self._accumulation = accumulation_of(model)
-        # The variables are saved one by one: checkpoints of Keras models lack the states of random
-        # generators, such as those of dropout.
-        values = [each.value for each in [*model.variables, *model.optimizer.variables]]
-        variables = list(
-            {id(each): each for each in values}.values()
-        )  # TensorFlow saves each once.
+        optimizers = [] if self._accumulation is None else self._accumulation.optimizers
+        variables = _variables_of(model, optimizers)
         parts = {"variables": variables, "position": self._position}
         if self._accumulation is not None:
             parts["accumulation"] = self._accumulation.state
@@ -204,6 +202,46 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         step.get_concrete_function(data)
 
 
+def _variables_of(model: keras.Model, optimizers: Sequence[keras.Optimizer]) -> list[tf.Variable]:
+    """Returns the variables that a training changes, each once.
+
+    They are saved one by one, because TensorFlow's checkpoints of Keras models lack the states of
+    random generators, such as those of dropout, and what is in lists and dictionaries.
+
+    Args:
+        model: The model. Optimizers, variables and random generators in the attributes of its
+            layers count as well.
+        optimizers: Optimizers that need not be attributes.
+
+    Raises:
+        ValueError: An optimizer has not been built.
+    """
+    attributes = [vars(layer) for layer in model._flatten_layers()]
+    parts: list[Any] = [*model.variables, model.optimizer, *optimizers, *attributes]
+    seen: dict[int, Any] = {}
+    for part in parts:  # The list grows meanwhile.
+        if isinstance(part, keras.Variable):
+            part = part.value
+        if isinstance(part, keras.Layer) or id(part) in seen:
+            continue
+        seen[id(part)] = part
+        if isinstance(part, keras.Optimizer):
+            if not part.built:
+                raise ValueError(
+                    f"TrainingCheckpoint expects optimizers that have been built, but optimizer "
+                    f"'{part.name}' of model '{model.name}' has not been. Call its build() with "
+                    "the variables that it trains."
+                )
+            parts += part.variables
+        elif isinstance(part, (list, tuple)):
+            parts += part
+        elif isinstance(part, dict):
+            parts += part.values()
+        elif isinstance(part, (tf.Module, tf.random.Generator)):
+            parts += part._trackable_children().values()
+    return [part for part in seen.values() if isinstance(part, tf.Variable)]
+
+
 def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates: bool) -> bool:
     """Returns whether a checkpoint has accumulated gradients, and checks that it fits a model.
 
@@ -212,7 +250,7 @@ def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates:
     Args:
         path: Path of the checkpoint.
         model: The model.
-        variables: Variables of the model and its optimizer.
+        variables: Variables of the model and its optimizers.
         accumulates: Whether the model accumulates gradients.
 
     Raises:
@@ -224,7 +262,7 @@ def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates:
     num_saved = sum(name.startswith("variables/") for name in shapes)
     if num_saved != len(variables):
         raise ValueError(
-            f"{title}: the model and its optimizer have {len(variables)} variables, but the "
+            f"{title}: the model and its optimizers have {len(variables)} variables, but the "
             f"checkpoint has {num_saved}. It is that of another model or optimizer."
         )
     for number, variable in enumerate(variables):

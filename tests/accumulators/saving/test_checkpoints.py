@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 import threading
+import zlib
 
 import numpy as np
 import pytest
@@ -12,9 +14,23 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 import tf_condacc
+from tf_condacc._ops.native import ops
 
 KINDS = ["dense", "sparse"]
 VALUES = [0.1, 0.2, 0.7, 1e8, -1e8, 0.3]  # Their sums depend on the order of additions.
+
+# States that were saved in version 1 of the format: a float16 sum of a gradient of contributor 7
+# and one of weight 0.5, after one was dropped; and an ordered sum of 4 contributors, of which 0 and
+# 3 have come, which is early.
+VERSION_1 = {
+    "dense": (
+        "eNpLzs9LSUxOZmBkYIBjJgYIYGRAgDNoYsxQmhWHOBMaDQE/7GHq2LHYgc0cgsBgsx0DwwF7EA0AS0cINA=="
+    ),
+    "sparse": (
+        "eNpLzs9LSUxOZmBkYGBgAmJmIGZEwiwMECDABKGhFFgdMh8XYMKqTsQBXR8jCu+DPcx8FhRxAQdGHOYScgcDke4k"
+        "D3ywR6WJB8bGxiA9DmfPnLElx1+U+htorx3QekegOxyAXEcA4WUPOg=="
+    ),
+}
 
 
 def make(kind: str = "dense", dtype: tf.DType = tf.float32, **arguments):
@@ -37,7 +53,7 @@ def take(accumulator, num_required: int) -> np.ndarray:
         return accumulator.take_grad(num_required).numpy()
     dtype = accumulator.dtype.as_numpy_dtype
     taken = accumulator.take_indexed_slices_grad(num_required)
-    return np.concatenate([taken.indices.numpy().astype(dtype), taken.values.numpy()])
+    return np.concatenate([taken.indices.numpy().astype(dtype), taken.values.numpy().ravel()])
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -89,6 +105,28 @@ def test_gradients_that_came_early_are_saved_and_added_in_order(kind, tmp_path):
             tf.errors.InvalidArgumentError, match="expected a .*, got a .*in the order of 6 contrib"
         ):
             tf.train.Checkpoint(accumulator=other).restore(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_of_version_1_are_read_and_written_byte_by_byte(kind):
+    state = zlib.decompress(base64.b64decode(VERSION_1[kind]))
+    if kind == "dense":
+        accumulator = make(kind, tf.float16, reduction_type="SUM")
+    else:
+        accumulator = type(make(kind)).deterministic(4, tf.float32, [3, 2])
+    handle = accumulator.accumulator_ref
+    ops.condacc_accumulator_restore(handle, tf.constant(list(state), tf.uint8))
+    assert ops.condacc_accumulator_save(handle).numpy().tobytes() == state
+    if kind == "dense":
+        assert (int(accumulator.global_step()), int(accumulator.num_dropped())) == (5, 1)
+        assert not apply(accumulator, 1.0, step=5, contributor=7)
+        assert take(accumulator, 2).tolist() == np.array([0.35, 1.5, 0.35], np.float16).tolist()
+    else:
+        for contributor in (1, 2):
+            slices = tf.IndexedSlices(tf.ones([1, 2]), [1])
+            accumulator.try_apply_indexed_slices_grad(slices, 0, contributor=contributor)
+        expected = np.array([0, 1, 2, 0.7, 2, 1, 1, 0.1, 2.4], np.float32)
+        np.testing.assert_allclose(take(accumulator, 4), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
