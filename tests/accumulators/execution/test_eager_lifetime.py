@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import time
 import weakref
 
@@ -11,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.accumulators.support.memory_limits import MEGABYTE, resident_bytes
+from tests.processes.isolated import isolated
 from tests.support.accumulator_support import (
     PATIENCE_SECS,
     Background,
@@ -19,7 +21,12 @@ from tests.support.accumulator_support import (
     unique_name,
 )
 
+# TensorFlow aborts the process if its cached operations are cleared, such as by
+# `tf.random.set_seed`, after an eager accumulator is gone.
+_original_goes = isolated()
 
+
+@_original_goes
 def test_original_shares_one_eager_state_between_equal_objects(original):
     first = original.dense(tf.float32, [], name="shared_by_accident")
     first.apply_grad(1.0)
@@ -182,6 +189,7 @@ def test_shared_name_can_be_used_again_after_its_objects_are_gone(ours):
         gc.collect()
 
 
+@_original_goes
 def test_original_is_dead_on_arrival_after_a_deleted_equal_object(original):
     acc = original.dense(tf.float32, [], name="dead_on_arrival")
     del acc
@@ -189,6 +197,25 @@ def test_original_is_dead_on_arrival_after_a_deleted_equal_object(original):
     second = original.dense(tf.float32, [], name="dead_on_arrival")
     with pytest.raises(tf.errors.NotFoundError, match="does not exist"):
         second.num_accumulated()
+
+
+def clear_caches_after_an_object_is_gone(implementation) -> None:
+    acc = implementation.dense(tf.float32, [], name="gone")
+    del acc
+    gc.collect()
+    implementation.dense(tf.float32, [], name="gone")
+    gc.collect()
+    tf.random.set_seed(1)  # Clears the cached operations.
+
+
+@isolated(status=-signal.SIGABRT)
+def test_original_aborts_the_process_when_a_seed_is_set_after_an_object_is_gone(original):
+    clear_caches_after_an_object_is_gone(original)
+
+
+@every_kind
+def test_a_seed_may_be_set_after_an_object_is_gone(ours):
+    clear_caches_after_an_object_is_gone(ours)
 
 
 @every_kind
