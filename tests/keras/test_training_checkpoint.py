@@ -95,7 +95,10 @@ class TwoOptimizers(keras.Model):
         super().__init__()
         self.first, self.second = keras.layers.Dense(4, "tanh"), keras.layers.Dense(1)
         self.noise = [tf.random.Generator.from_seed(1)]
-        self.counts = {"steps": tf.Variable(0.0, trainable=False)}
+        self.counts = {"steps": tf.Variable(0.0, trainable=False), "module": tf.Module()}
+        self.counts["module"].steps = tf.Variable(0.0)
+        self.losses_so_far = tf_condacc.ConditionalAccumulator(tf.float32, [], reduction_type="SUM")
+        self.unused = keras.optimizers.Adam()
         self.second_optimizer = keras.optimizers.Adam(0.02)
 
     def call(self, inputs):
@@ -107,7 +110,9 @@ class TwoOptimizers(keras.Model):
             loss = self.compute_loss(x, y, self(x + 0.1 * self.noise[0].normal(tf.shape(x))))
         gradients = tape.gradient(loss, self.trainable_variables)
         self.counts["steps"].assign_add(1.0)
-        gradients[0] *= 1 + self.counts["steps"]
+        self.counts["module"].steps.assign_add(2.0)
+        self.losses_so_far.apply_grad(loss)
+        gradients[0] *= self.counts["steps"] + self.counts["module"].steps
         self.optimizer.apply(gradients[:2], self.first.trainable_variables)
         self.second_optimizer.apply(gradients[2:], self.second.trainable_variables)
         return {"loss": loss}
@@ -115,7 +120,7 @@ class TwoOptimizers(keras.Model):
 
 @pytest.mark.parametrize("accumulates", [False, True])
 def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path):
-    def train_it(folder, killed_after=None):
+    def train_it(folder, killed_after=None, is_built=True):
         keras.utils.set_random_seed(1)
         model = TwoOptimizers()
         model(np.zeros([4, 3], np.float32))
@@ -126,19 +131,20 @@ def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path
             tf_condacc.keras.accumulate_gradients(
                 model, 3, remainder="carry", optimizers=optimizers
             )
-        with pytest.raises(ValueError, match="optimizer 'adam.*' of model .* Call its build"):
-            tf_condacc.keras.TrainingCheckpoint(model, folder, 2)
-        model.second_optimizer.build(model.second.trainable_variables)
+        if is_built:
+            model.second_optimizer.build(model.second.trainable_variables)
         saved = tf_condacc.keras.TrainingCheckpoint(model, folder, 2)
         arguments = {"initial_epoch": saved.initial_epoch, "epochs": EPOCHS, "verbose": 0}
         model.fit(data(), callbacks=[saved, Killer(killed_after)], **arguments)
-        return bits(model)
+        return bits(model), float(model.losses_so_far.take_grad(1))
 
     expected = train_it(tmp_path / "undisturbed")
     for killed_after in (4, 9):
         with pytest.raises(Killed):
             train_it(tmp_path / "killed", killed_after)
     assert train_it(tmp_path / "killed") == expected
+    with pytest.raises(ValueError, match="optimizer 'adam.*', which was built after"):
+        train_it(tmp_path / "unbuilt", is_built=False)
 
 
 @pytest.mark.parametrize(

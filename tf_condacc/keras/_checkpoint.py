@@ -9,7 +9,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_condacc._accumulators.base import ConditionalAccumulatorBase
+from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc.keras._accumulation import accumulation_of
+
+# What a model may have beside layers, optimizers and variables that a checkpoint has to contain.
+_OTHERS = (tf.Module, tf.random.Generator, ConditionalAccumulatorBase, GradientAccumulator)
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):
@@ -17,10 +22,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     It saves a ``tf.train.Checkpoint`` of the model, its optimizers, what
     `tf_condacc.keras.accumulate_gradients` has accumulated, the epoch and the batch. The optimizers
-    are those in attributes of the model and those that accumulate. Made again by the next run of
-    the program, it restores the last checkpoint. The training then ends with the same weights as
-    one that nothing has stopped, to the last bit, if its data come in the same order and its
-    operations are deterministic. A process may be killed at any time, also while it saves.
+    are those in attributes of the model and those that accumulate. Variables, random generators,
+    accumulators and ``tf.Module`` objects in attributes are saved as well. Made again by the next
+    run of the program, it restores the last checkpoint. The training then ends with the same
+    weights as one that nothing has stopped, to the last bit, if its data come in the same order and
+    its operations are deterministic. A process may be killed at any time, also while it saves.
 
     ``keras.callbacks.BackupAndRestore`` saves the weights and the optimizer alone, begins an
     interrupted epoch again, and loses a remainder that is carried into the next epoch.
@@ -59,13 +65,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         initial_batch: The number of the batches of this epoch that were trained before.
 
     Raises:
-        ValueError: The model has not been built or compiled, an optimizer other than that of
-            ``compile`` has not been built, or `save_freq` is lower than 1. The checkpoint is that
-            of another model or optimizer, whose variables have other shapes or data types or
-            another number, or it contains accumulated gradients and the model accumulates none; the
-            model is then unchanged. ``fit`` raises it if it does not begin with `initial_epoch`, if
-            ``steps_per_execution`` does not divide `initial_batch`, and if a ``fit`` before it has
-            ended by an error before it reached this batch.
+        ValueError: The model has not been built or compiled, or `save_freq` is lower than 1. The
+            checkpoint is that of another model or optimizer, whose variables have other shapes or
+            data types or another number, or it contains accumulated gradients and the model
+            accumulates none; the model is then unchanged. ``fit`` raises it if it does not begin
+            with `initial_epoch`, if ``steps_per_execution`` does not divide `initial_batch`, if a
+            ``fit`` before it has ended by an error before it reached this batch, and if an
+            optimizer other than that of ``compile`` was built after the callback was made.
         tf.errors.InvalidArgumentError: The checkpoint is that of another accumulation, such as one
             with another number of replicas.
     """
@@ -100,8 +106,15 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._is_used = False  # Whether a fit has begun with this callback.
         self._accumulation = accumulation_of(model)
         optimizers = [] if self._accumulation is None else self._accumulation.optimizers
-        variables = _variables_of(model, optimizers)
-        parts = {"variables": variables, "position": self._position}
+        found = _parts_of([model, model.optimizer, *optimizers])
+        self._unbuilt = [
+            each for each in found if isinstance(each, keras.Optimizer) and not each.built
+        ]
+        # Variables are saved one by one, because TensorFlow's checkpoints of Keras models lack the
+        # states of random generators, such as those of dropout, and what is in lists.
+        variables = [each for each in found if isinstance(each, tf.Variable)]
+        others = [each for each in found if isinstance(each, _OTHERS)]
+        parts = {"variables": variables, "others": others, "position": self._position}
         if self._accumulation is not None:
             parts["accumulation"] = self._accumulation.state
         self._manager = tf.train.CheckpointManager(
@@ -181,6 +194,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._save(epoch + 1, 0)
 
     def _save(self, epoch: int, batch: int) -> None:
+        for optimizer in self._unbuilt:
+            if optimizer.built:
+                raise ValueError(
+                    f"TrainingCheckpoint of model '{self.model.name}' does not have the variables "
+                    f"of optimizer '{optimizer.name}', which was built after it was made. Call the "
+                    "optimizer's build() before, with the variables that it trains."
+                )
         self._position.assign([epoch, batch])
         self._manager.save()
 
@@ -202,44 +222,32 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         step.get_concrete_function(data)
 
 
-def _variables_of(model: keras.Model, optimizers: Sequence[keras.Optimizer]) -> list[tf.Variable]:
-    """Returns the variables that a training changes, each once.
+def _parts_of(roots: Sequence[keras.Model | keras.Optimizer]) -> list[Any]:
+    """Returns what a training may change, each object once and in the same order in every run.
 
-    They are saved one by one, because TensorFlow's checkpoints of Keras models lack the states of
-    random generators, such as those of dropout, and what is in lists and dictionaries.
+    These are the attributes of layers, what is in lists and dictionaries among them, and the
+    variables of layers and optimizers.
 
     Args:
-        model: The model. Optimizers, variables and random generators in the attributes of its
-            layers count as well.
-        optimizers: Optimizers that need not be attributes.
-
-    Raises:
-        ValueError: An optimizer has not been built.
+        roots: The model and optimizers.
     """
-    attributes = [vars(layer) for layer in model._flatten_layers()]
-    parts: list[Any] = [*model.variables, model.optimizer, *optimizers, *attributes]
+    parts: list[Any] = list(roots)
     seen: dict[int, Any] = {}
     for part in parts:  # The list grows meanwhile.
         if isinstance(part, keras.Variable):
             part = part.value
-        if isinstance(part, keras.Layer) or id(part) in seen:
+        if id(part) in seen:
             continue
         seen[id(part)] = part
-        if isinstance(part, keras.Optimizer):
-            if not part.built:
-                raise ValueError(
-                    f"TrainingCheckpoint expects optimizers that have been built, but optimizer "
-                    f"'{part.name}' of model '{model.name}' has not been. Call its build() with "
-                    "the variables that it trains."
-                )
+        if isinstance(part, keras.Layer):
+            parts += [*part.variables, vars(part)]
+        elif isinstance(part, keras.Optimizer):
             parts += part.variables
         elif isinstance(part, (list, tuple)):
             parts += part
         elif isinstance(part, dict):
             parts += part.values()
-        elif isinstance(part, (tf.Module, tf.random.Generator)):
-            parts += part._trackable_children().values()
-    return [part for part in seen.values() if isinstance(part, tf.Variable)]
+    return list(seen.values())
 
 
 def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates: bool) -> bool:

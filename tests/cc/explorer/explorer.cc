@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tests/cc/explorer/fibers/strategy.h"
-#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/programs/programs.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>

@@ -12,7 +12,7 @@
 
 #include "tests/cc/explorer/coverage_report.h"
 #include "tests/cc/explorer/explorer.h"
-#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/programs/programs.h"
 
 namespace condacc::explorer {
 namespace {

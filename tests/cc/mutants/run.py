@@ -102,8 +102,7 @@ def build(tree: Path) -> None:
     explored = [path for path in core if path.name != "timer_queue.cc"]
     explorer = [
         path
-        for folder in ("", "fibers")
-        for path in sorted((tree / "tests/cc/explorer" / folder).glob("*.cc"))
+        for path in sorted((tree / "tests/cc/explorer").glob("**/*.cc"))
         if not path.name.endswith("_test.cc")
     ]
     jobs: list[tuple[Path, str, list[str]]] = [(path, f"{path.stem}.core.o", []) for path in core]

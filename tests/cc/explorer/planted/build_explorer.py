@@ -26,8 +26,7 @@ FIBERS = EXPLORER / "fibers"  # The stand-ins depend on them.
 
 def sources(tree: Path) -> list[Path]:
     """Returns the sources of the core and of the explorer, relative to the tree."""
-    folders = ("cc/core/*", EXPLORER, FIBERS)
-    found = [path for folder in folders for path in tree.glob(f"{folder}/*.cc")]
+    found = [*tree.glob("cc/core/*/*.cc"), *tree.glob(f"{EXPLORER}/**/*.cc")]
     return sorted(
         path.relative_to(tree)
         for path in found

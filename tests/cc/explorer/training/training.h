@@ -15,7 +15,7 @@
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/dense/dense_sum.h"
 #include "cc/core/sync/sync_gate.h"
-#include "tests/cc/explorer/gate_calls.h"
+#include "tests/cc/explorer/training/gate_calls.h"
 
 namespace condacc::explorer {
 

@@ -1,4 +1,4 @@
-#include "tests/cc/explorer/history.h"
+#include "tests/cc/explorer/programs/history.h"
 
 #include <algorithm>
 #include <limits>

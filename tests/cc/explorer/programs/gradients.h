@@ -9,8 +9,8 @@
 #include "cc/core/base/element_type.h"
 #include "cc/core/dense/dense_sum.h"
 #include "cc/core/sparse/sparse_sum.h"
-#include "tests/cc/explorer/history.h"
 #include "tests/cc/explorer/memory.h"
+#include "tests/cc/explorer/programs/history.h"
 
 namespace condacc::explorer {
 

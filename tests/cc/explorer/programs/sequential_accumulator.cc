@@ -1,4 +1,4 @@
-#include "tests/cc/explorer/sequential_accumulator.h"
+#include "tests/cc/explorer/programs/sequential_accumulator.h"
 
 #include <algorithm>
 #include <limits>

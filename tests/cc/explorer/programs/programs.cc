@@ -1,4 +1,4 @@
-#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/programs/programs.h"
 
 #include <cstddef>
 

@@ -15,11 +15,11 @@
 
 #include "tests/cc/explorer/fibers/coverage.h"
 #include "tests/cc/explorer/fibers/fibers.h"
-#include "tests/cc/explorer/gradients.h"
-#include "tests/cc/explorer/history.h"
 #include "tests/cc/explorer/memory.h"
-#include "tests/cc/explorer/programs.h"
-#include "tests/cc/explorer/sequential_accumulator.h"
+#include "tests/cc/explorer/programs/gradients.h"
+#include "tests/cc/explorer/programs/history.h"
+#include "tests/cc/explorer/programs/programs.h"
+#include "tests/cc/explorer/programs/sequential_accumulator.h"
 
 namespace condacc::explorer {
 namespace {

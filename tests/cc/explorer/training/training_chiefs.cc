@@ -6,7 +6,7 @@
 
 #include "tests/cc/explorer/fibers/fibers.h"
 #include "tests/cc/explorer/memory.h"
-#include "tests/cc/explorer/training.h"
+#include "tests/cc/explorer/training/training.h"
 
 namespace condacc::explorer {
 

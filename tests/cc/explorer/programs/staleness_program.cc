@@ -9,7 +9,7 @@
 #include "cc/core/staleness/staleness_gate.h"
 #include "tests/cc/explorer/fibers/coverage.h"
 #include "tests/cc/explorer/fibers/fibers.h"
-#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/programs/programs.h"
 
 namespace condacc::explorer {
 namespace {

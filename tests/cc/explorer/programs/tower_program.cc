@@ -11,9 +11,9 @@
 #include "cc/core/base/mutex.h"
 #include "tests/cc/explorer/fibers/coverage.h"
 #include "tests/cc/explorer/fibers/fibers.h"
-#include "tests/cc/explorer/gradients.h"
 #include "tests/cc/explorer/memory.h"
-#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/programs/gradients.h"
+#include "tests/cc/explorer/programs/programs.h"
 
 namespace condacc::explorer {
 namespace {

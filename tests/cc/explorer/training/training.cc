@@ -1,4 +1,4 @@
-#include "tests/cc/explorer/training.h"
+#include "tests/cc/explorer/training/training.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 
 #include "tests/cc/explorer/fibers/fibers.h"
 #include "tests/cc/explorer/memory.h"
-#include "tests/cc/explorer/programs.h"
+#include "tests/cc/explorer/programs/programs.h"
 
 namespace condacc::explorer {
 

@@ -1,4 +1,4 @@
-#include "tests/cc/explorer/gradients.h"
+#include "tests/cc/explorer/programs/gradients.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxFloat16Gradients = 11;
 
 // Moves memory of the caller to a buffer that the accumulator may keep, or lends it.
-Buffer BufferOf(void* data, size_t num_bytes, bool is_borrowed) {
+Buffer MoveOrLend(void* data, size_t num_bytes, bool is_borrowed) {
   if (is_borrowed) return BorrowedBuffer(data, num_bytes);
   Buffer buffer = NewBuffer(num_bytes);
   std::memcpy(buffer.data(), data, num_bytes);
@@ -88,7 +88,7 @@ Gradient DenseGradients::CallerMemory::Make(const DenseGradients& gradients,
   gradient.shape = Shape::Of({gradients.num_elements_ + (apply.fault == Fault::kShape ? 1 : 0)});
   gradient.owned = !apply.is_borrowed;
   gradient.weight = apply.fault == Fault::kWeight ? -1 : gradients.WeightOf(apply.gradient);
-  gradient.values = BufferOf(memory_.data(), memory_.size(), apply.is_borrowed);
+  gradient.values = MoveOrLend(memory_.data(), memory_.size(), apply.is_borrowed);
   return gradient;
 }
 
@@ -217,17 +217,17 @@ Gradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients,
   gradient.weight = apply.fault == Fault::kWeight ? std::nan("") : gradients.WeightOf(number);
   gradient.indices_are_int32 = gradients.indices_are_int32_;
   gradient.indices = BufferOfIndices(gradients, apply.is_borrowed);
-  gradient.values = BufferOf(values_.data(), values_.size() * sizeof(int64_t), apply.is_borrowed);
+  gradient.values = MoveOrLend(values_.data(), values_.size() * sizeof(int64_t), apply.is_borrowed);
   return gradient;
 }
 
 Buffer SparseGradients::CallerMemory::BufferOfIndices(const SparseGradients& gradients,
                                                       bool is_borrowed) {
   if (!gradients.indices_are_int32_) {
-    return BufferOf(indices_.data(), indices_.size() * sizeof(int64_t), is_borrowed);
+    return MoveOrLend(indices_.data(), indices_.size() * sizeof(int64_t), is_borrowed);
   }
   for (const int64_t index : indices_) narrow_indices_.push_back(static_cast<int32_t>(index));
-  return BufferOf(narrow_indices_.data(), indices_.size() * sizeof(int32_t), is_borrowed);
+  return MoveOrLend(narrow_indices_.data(), indices_.size() * sizeof(int32_t), is_borrowed);
 }
 
 GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {

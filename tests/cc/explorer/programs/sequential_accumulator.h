@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/cc/explorer/history.h"
+#include "tests/cc/explorer/programs/history.h"
 
 namespace condacc::explorer {
 
