@@ -233,6 +233,15 @@ def device(request: pytest.FixtureRequest) -> str:
     return "/GPU:0"
 
 
+@pytest.fixture
+def on_cpu() -> Iterator[None]:
+    """Puts eager operations on the CPU, as TensorFlow does with handles of its own queues."""
+    import tensorflow as tf
+
+    with tf.device("/CPU:0"):
+        yield
+
+
 @pytest.fixture(params=[50, pytest.param(1000, marks=pytest.mark.long)])
 def rounds(request: pytest.FixtureRequest) -> int:
     """Returns how many times a test repeats a check that must pass every time."""

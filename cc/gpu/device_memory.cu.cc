@@ -34,10 +34,11 @@ Status QueueWiden(const int32_t* from, size_t size, int64_t* to, cudaStream_t st
   return QueueForEach(static_cast<int64_t>(size), WidenIndex{from, to}, stream, "to widen indices");
 }
 
-Status ReadToHost(const void* from, size_t num_bytes, void* to, cudaStream_t stream) {
+Status CopyNow(const void* from, size_t num_bytes, void* to, cudaStream_t stream) {
+  if (num_bytes == 0) return Status();
   cudaError_t error = cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  return CudaStatus(error, "to read memory");
+  return CudaStatus(error, "to copy memory");
 }
 
 }  // namespace condacc

@@ -91,7 +91,7 @@ class GradientAccumulatorState(Trackable):
         handles = self._replicas.handles(self._replicas.layout())
         try:
             before = _saved(handles)
-        except tf.errors.UnimplementedError:  # There are gradients on a GPU.
+        except tf.errors.InvalidArgumentError:  # A gradient on a GPU has a bad index.
             before = None
         try:
             _restored(handles, states)

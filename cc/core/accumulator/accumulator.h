@@ -128,16 +128,15 @@ class Accumulator {
   // may be applied, which are then not in the state. All folds wait for the copy, so applies may
   // wait if too much is pending. Takes of sparse gradients wait for it, too, and a take of dense
   // ones does if a borrowed gradient is being saved or memory for its value is refused. Changes
-  // nothing. Returns ResourceExhausted if memory is
-  // refused, and Unimplemented if the sum cannot be saved.
+  // nothing. Returns ResourceExhausted if memory is refused, and an error if the take of the round
+  // would report one.
   Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a
   // state. Otherwise does what Reset() does, and serves the front take if the restored round has
   // enough gradients for it. After an error, nothing has changed: InvalidArgument if the bytes are
   // damaged, or are the state of an accumulator of another kind, type, shape, reduction or number
-  // of contributors in whose order it adds;
-  // ResourceExhausted if memory is refused; Unimplemented if the sum cannot be restored.
+  // of contributors in whose order it adds; ResourceExhausted if memory is refused.
   Status Restore(const char* bytes, size_t num_bytes, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
   // Sets the global step and returns the previous one. Neither gradients nor takes are touched.
@@ -317,8 +316,6 @@ class Accumulator {
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Returns the error of a sum that can be neither saved nor restored.
-  Status CannotSave() const noexcept;
   // Copies early gradients to their places in the bytes of a state.
   Status CopyEarly(const SavedSum& sum, const SumPlaces& places, char* bytes,
                    Workspace& workspace) const;

@@ -16,15 +16,10 @@ Status CopyOf(ElementType type, const char* values, const Shape& shape, Workspac
               Buffer* copy) {
   const Status status = workspace.Allocate(type, shape, copy);
   const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(type);
-  return status.ok() ? workspace.Copy(values, num_bytes, copy->data()) : status;
+  return status.ok() ? workspace.CopyNow(values, num_bytes, copy->data()) : status;
 }
 
 }  // namespace
-
-Status Accumulator::CannotSave() const noexcept {
-  return Error(StatusCode::kUnimplemented,
-               "Gradients on a GPU can be neither saved nor restored. Take them before");
-}
 
 Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   SavedState state;
@@ -35,7 +30,6 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   state.num_dropped = step_counter_.num_dropped();
   state.last_dropped_step = step_counter_.last_dropped_step();
   const bool has_gradients = round->num_accumulated > 0;
-  if (has_gradients && !round->sum->can_be_saved()) return CannotSave();
   if (has_gradients) {
     state.contributions.assign(round->contributions.begin(), round->contributions.end());
     state.sum.num_appended = round->num_appended;
@@ -67,10 +61,10 @@ Status Accumulator::CopyEarly(const SavedSum& sum, const SumPlaces& places, char
     const SumPlaces::Early& place = places.early[i];
     const auto num_bytes =
         static_cast<size_t>(gradient.shape.num_elements()) * SizeOf(options_.sum.type);
-    status = workspace.Copy(gradient.values, num_bytes, bytes + place.values);
+    status = workspace.CopyNow(gradient.values, num_bytes, bytes + place.values);
     if (!status.ok() || gradient.indices == nullptr) continue;
     const size_t index_bytes = static_cast<size_t>(gradient.shape.dim(0)) * sizeof(int64_t);
-    status = workspace.Copy(gradient.indices, index_bytes, bytes + place.indices);
+    status = workspace.CopyNow(gradient.indices, index_bytes, bytes + place.indices);
   }
   return status;
 }
@@ -135,7 +129,6 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   RoundSum& sum = *restored->sum;
   SavedState state;
   Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
-  if (status.ok() && state.sum.num_accumulated > 0 && !sum.can_be_saved()) return CannotSave();
   if (status.ok() && state.has_sum) status = sum.Restore(state.sum, workspace);
   if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
   if (!status.ok()) return Error(status.code(), status.message());

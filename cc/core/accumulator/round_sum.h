@@ -126,15 +126,13 @@ class RoundSum {
   virtual bool EndFold() noexcept = 0;
 
   virtual SumKind kind() const { return SumKind::kDense; }
-  // Returns whether gradients can be saved and restored. Only then, the following methods are
-  // called.
-  virtual bool can_be_saved() const { return false; }
   // Notes the gradients that the sum has now, of which there are some, for RunSave(). Sets the
   // total weight, the arrivals and the early gradients in `*saved`. May throw std::bad_alloc.
   // EndSave() follows.
   virtual void BeginSave(SavedSum* /*saved*/) {}
   // Unlocked: asks for memory once, and copies the sum of the noted gradients to it, of which some
-  // are not early. Changes nothing. May throw std::bad_alloc.
+  // are not early. Changes nothing. Returns an error if memory is refused, or if the gradients are
+  // spoilt, as far as the sum knows. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
   // Returns whether FinishShared() may be called while RunSave() runs.

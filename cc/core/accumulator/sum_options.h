@@ -47,7 +47,7 @@ struct SumOptions {
   bool holds_borrowed = false;
   // If true, large pending gradients are added as soon as a waiting take lacks only one more.
   bool adds_ahead = true;
-  // If false, the sum cannot be saved, because it is in the memory of a device.
+  // If false, the sum is in the memory of a device.
   bool is_in_host_memory = true;
 
   // Options for sparse gradients. A fold needs at least this many bytes of pending gradients,

@@ -29,6 +29,10 @@ class Workspace {
   // Fills memory with zeros.
   virtual Status Clear(void* to, size_t num_bytes) = 0;
   virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;
+  // Copies from or to memory of the host, and waits until the copy is made.
+  virtual Status CopyNow(const void* from, size_t num_bytes, void* to) {
+    return Copy(from, num_bytes, to);
+  }
   // Copies `size` integers and converts them to int64.
   virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
   // Records that a fold has freed gradients of `num_bytes` bytes. Must return at once, because

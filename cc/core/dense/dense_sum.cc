@@ -177,19 +177,27 @@ void DenseSum::BeginSave(SavedSum* saved) {
 
 Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
   // Append() may run at the same time, so only members that it leaves alone are used here.
+  if (!failure_.ok()) return failure_;
   SumMemory memory;
-  const Status status = place(shape_, &memory);
+  Status status = place(shape_, &memory);
+  Buffer on_device;
+  const ElementType type = SumTypeOf(options_.type);
+  if (status.ok() && !options_.is_in_host_memory) {
+    status = workspace.Allocate(type, shape_, &on_device);
+  }
   if (!status.ok()) return status;
-  save_.out = memory.values;
+  save_.out = on_device ? on_device.data() : memory.values;
   save_.out_is_float32 = SumsInFloat32(options_.type);
   workspace.Add(RunFirstPasses(save_, workspace));
-  return workspace.failure();
+  status = workspace.failure();
+  if (!status.ok() || !on_device) return status;
+  return workspace.CopyNow(on_device.data(), num_elements_ * SizeOf(type), memory.values);
 }
 
 bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
   CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
   DenseAddArgs args = Operands(&pending_);
-  if (args.num_inputs > options_.max_inputs) return false;
+  if (args.num_inputs > options_.max_inputs || !failure_.ok()) return false;
   try {
     if (!workspace.Allocate(options_.type, shape_, &value->values).ok()) return false;
     value->shape = shape_;
@@ -200,6 +208,7 @@ bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
   args.out_is_float32 = false;
   args.divisor = DivisorOf(options_.reduction, TotalWeight());
   workspace.Add(args);
+  value->failure = FailureOf(workspace);
   return true;
 }
 
@@ -225,7 +234,8 @@ Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
   }
   state_ = sums_in_float32 ? State::kInFloat32Sum : State::kInResult;
   const Buffer& sum = sums_in_float32 ? float32_sum_ : result_;
-  return workspace.Copy(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)), sum.data());
+  return workspace.CopyNow(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)),
+                           sum.data());
 }
 
 void DenseSum::Clear() noexcept {
@@ -278,12 +288,11 @@ DenseAddArgs DenseSum::RunFirstPasses(DenseAddArgs args, Workspace& workspace) c
   return args;
 }
 
-void DenseSum::NoteFailure(const Workspace& workspace) noexcept {
-  if (!failure_.ok()) return;
+Status DenseSum::FailureOf(const Workspace& workspace) noexcept {
   try {
-    failure_ = workspace.failure();
+    return workspace.failure();
   } catch (const std::bad_alloc&) {
-    failure_ = Status(StatusCode::kInternal, "Out of memory");
+    return Status(StatusCode::kInternal, "Out of memory");
   }
 }
 

@@ -39,7 +39,6 @@ class DenseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
-  bool can_be_saved() const override { return options_.is_in_host_memory; }
   void BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   void EndSave() override { is_saving_ = false; }
@@ -97,8 +96,11 @@ class DenseSum final : public RoundSum {
   // Returns whether there is memory in which several gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || float32_sum_; }
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
+  static Status FailureOf(const Workspace& workspace) noexcept;
   // Records the first failure of the workspace, which Finish() will report.
-  void NoteFailure(const Workspace& workspace) noexcept;
+  void NoteFailure(const Workspace& workspace) noexcept {
+    if (failure_.ok()) failure_ = FailureOf(workspace);
+  }
   // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
   void Hold(size_t bytes) noexcept {
     held_bytes_ += bytes;

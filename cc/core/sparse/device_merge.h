@@ -65,8 +65,6 @@ class DeviceWorkspace : public Workspace {
   virtual Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) = 0;
   // Sorts the entries by index, stably, and counts the different indices. Waits for the device.
   virtual Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) = 0;
-  // Copies indices to host memory. Waits for the device.
-  virtual Status ReadIndices(const int64_t* from, size_t size, int64_t* to) = 0;
   // Adds the values of each row in order of arrival, and writes the output. May be called once
   // after each Sort(), with the same arguments and the number of rows that it reported.
   virtual Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) = 0;

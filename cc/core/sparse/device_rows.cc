@@ -1,8 +1,11 @@
 #include "cc/core/sparse/device_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <new>
@@ -13,8 +16,18 @@
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
+namespace {
 
-Status DeviceRows::AddSources(const std::list<Gradient>& gradients, DeviceMergeArgs* args) {
+std::vector<const Gradient*> FirstOf(const std::list<Gradient>& gradients, size_t size) {
+  std::vector<const Gradient*> first;
+  first.reserve(size);
+  for (auto g = gradients.begin(); first.size() < size; ++g) first.push_back(&*g);
+  return first;
+}
+
+}  // namespace
+
+Status DeviceRows::AddSources(const GradientRefs& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
     args->sources.push_back({static_cast<const int64_t*>(merged_.rows.indices.data()),
@@ -23,7 +36,8 @@ Status DeviceRows::AddSources(const std::list<Gradient>& gradients, DeviceMergeA
     args->num_merged = args->num_entries = merged_.num_rows;
   }
   int64_t max_index_bound = max_index_bound_;
-  for (const Gradient& g : gradients) {
+  for (const Gradient* gradient : gradients) {
+    const Gradient& g = *gradient;
     max_index_bound =
         g.index_bound < 0 || max_index_bound < 0 ? -1 : std::max(max_index_bound, g.index_bound);
     const auto size = static_cast<int64_t>(g.index_span.size);
@@ -40,7 +54,7 @@ Status DeviceRows::AddSources(const std::list<Gradient>& gradients, DeviceMergeA
   return Status();
 }
 
-Status DeviceRows::StartMerging(const std::list<Gradient>& gradients, Workspace& workspace,
+Status DeviceRows::StartMerging(const GradientRefs& gradients, Workspace& workspace,
                                 Merging* merging) {
   DeviceMergeArgs& args = merging->args;
   args.layout = format_.layout;
@@ -56,23 +70,47 @@ Status DeviceRows::StartMerging(const std::list<Gradient>& gradients, Workspace&
   return workspace.Sort(args, &merging->report);
 }
 
+Status DeviceRows::AllocateRows(int64_t num_rows, Workspace& workspace, Merged* rows) const {
+  rows->num_rows = num_rows;
+  const Status status =
+      format_.Allocate(num_rows, format_.layout.sum_type(), workspace, &rows->rows);
+  const Shape counts = Shape::Of({num_rows});
+  return status.ok() ? workspace.Allocate(ElementType::kInt64, counts, &rows->counts) : status;
+}
+
+Status DeviceRows::WriteRows(const Merging& merging, Workspace& workspace, Merged* rows) const {
+  const Status status = AllocateRows(merging.report.num_rows, workspace, rows);
+  DeviceMergeOutput output;
+  output.num_rows = rows->num_rows;
+  output.indices = static_cast<int64_t*>(rows->rows.indices.data());
+  output.values = rows->rows.values.data();
+  output.values_are_sums = true;
+  output.counts = static_cast<int64_t*>(rows->counts.data());
+  return status.ok() && output.num_rows > 0 ? workspace.Write(merging.args, output) : status;
+}
+
+Status DeviceRows::ReadFailure(const int64_t* indices, size_t size, int64_t index_bound,
+                               Workspace& workspace, Status* failure) {
+  std::vector<int64_t> read(size);
+  const Status status = workspace.CopyNow(indices, size * sizeof(int64_t), read.data());
+  IndexSpan span;
+  if (status.ok()) *failure = CheckIndices(read.data(), size, index_bound, &span);
+  return status;
+}
+
 Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
                                     Workspace& workspace) const {
   bool has_found = false;
   int64_t end = merged_.num_rows;
-  std::vector<int64_t> indices;
   for (Gradient& g : *gradients) {
     if (!g.failure.ok()) continue;
     const size_t size = g.index_span.size;
     end += static_cast<int64_t>(size);
     if (end <= bad_entry) continue;
-    indices.resize(size);
-    Status status = workspace.ReadIndices(g.index_span.data, size, indices.data());
+    const Status status =
+        ReadFailure(g.index_span.data, size, g.index_bound, workspace, &g.failure);
     if (!status.ok()) return status;
-    IndexSpan span;
-    status = CheckIndices(indices.data(), size, g.index_bound, &span);
-    if (status.ok()) continue;
-    g.failure = std::move(status);
+    if (g.failure.ok()) continue;
     g.indices = Buffer();
     g.values = Buffer();
     has_found = true;
@@ -83,12 +121,13 @@ Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<Gradient>* grad
 
 Status DeviceRows::MergeGood(std::list<Gradient>* gradients, Workspace& workspace,
                              Merging* merging) {
-  Status status = StartMerging(*gradients, workspace, merging);
+  const GradientRefs all = FirstOf(*gradients, gradients->size());
+  Status status = StartMerging(all, workspace, merging);
   const int64_t bad_entry = merging->report.bad_entry;
   if (!status.ok() || bad_entry < 0) return status;
   *merging = Merging();
   status = FindBadGradients(bad_entry, gradients, workspace);
-  return status.ok() ? StartMerging(*gradients, workspace, merging) : status;
+  return status.ok() ? StartMerging(all, workspace, merging) : status;
 }
 
 bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
@@ -96,20 +135,7 @@ bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
     Merging merging;
     Merged merged;
     Status status = MergeGood(gradients, workspace, &merging);
-    merged.num_rows = merging.report.num_rows;
-    if (status.ok()) {
-      status =
-          format_.Allocate(merged.num_rows, format_.layout.sum_type(), workspace, &merged.rows);
-    }
-    const Shape counts = Shape::Of({merged.num_rows});
-    if (status.ok()) status = workspace.Allocate(ElementType::kInt64, counts, &merged.counts);
-    DeviceMergeOutput output;
-    output.num_rows = merged.num_rows;
-    output.indices = static_cast<int64_t*>(merged.rows.indices.data());
-    output.values = merged.rows.values.data();
-    output.values_are_sums = true;
-    output.counts = static_cast<int64_t*>(merged.counts.data());
-    if (status.ok() && merged.num_rows > 0) status = workspace.Write(merging.args, output);
+    if (status.ok()) status = WriteRows(merging, workspace, &merged);
     if (status.code() == StatusCode::kResourceExhausted) return false;
     // After any other error, the gradients are lost, and the take of the round reports the error.
     if (status.ok()) {
@@ -126,7 +152,7 @@ bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
 Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, double total_weight,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
-  Status status = StartMerging(*pending, workspace, &output->merging);
+  Status status = StartMerging(FirstOf(*pending, pending->size()), workspace, &output->merging);
   const int64_t bad_entry = output->merging.report.bad_entry;
   if (status.ok() && bad_entry >= 0) return FindBadGradients(bad_entry, pending, workspace);
   if (!status.ok()) return status;
@@ -149,6 +175,84 @@ Value DeviceRows::Finish(Workspace& workspace) {
   value.failure = std::move(failure_);
   output_.reset();
   return value;
+}
+
+void DeviceRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved,
+                           double total_weight) {
+  saved_gradients_ = FirstOf(pending, num_saved);
+  saved_weight_ = total_weight;
+}
+
+Status DeviceRows::RunSave(Workspace& workspace, SumPlacer place) {
+  if (!failure_.ok()) return failure_;
+  Merging merging;
+  Status status = StartMerging(std::exchange(saved_gradients_, {}), workspace, &merging);
+  const int64_t bad_entry = merging.report.bad_entry;
+  if (status.ok() && bad_entry >= 0) {
+    const auto is_later = [&](const DeviceSource& source) {
+      return source.first_entry > bad_entry;
+    };
+    const std::vector<DeviceSource>& sources = merging.args.sources;
+    const auto next = std::find_if(sources.begin(), sources.end(), is_later);
+    const DeviceSource& bad = *std::prev(next);
+    const int64_t end = next == sources.end() ? merging.args.num_entries : next->first_entry;
+    Status failure;
+    status = ReadFailure(bad.indices, static_cast<size_t>(end - bad.first_entry), bad.index_bound,
+                         workspace, &failure);
+    return status.ok() ? failure : status;
+  }
+  Merged rows;
+  if (status.ok()) status = WriteRows(merging, workspace, &rows);
+  SumMemory memory;
+  if (status.ok()) status = place(rows.rows.shape, &memory);
+  const auto size = static_cast<size_t>(rows.num_rows);
+  std::vector<int64_t> counts(status.ok() ? size : 0);
+  const auto read = [&](const Buffer& from, size_t num_bytes, void* to) {
+    if (status.ok()) status = workspace.CopyNow(from.data(), num_bytes, to);
+  };
+  read(rows.rows.indices, size * sizeof(int64_t), memory.indices);
+  read(rows.rows.values, size * format_.layout.num_sum_bytes(), memory.values);
+  read(rows.counts, size * sizeof(int64_t), counts.data());
+  std::transform(counts.begin(), counts.end(), memory.weights, [&](int64_t count) {
+    return std::min(static_cast<double>(count), std::floor(saved_weight_));
+  });
+  return status;
+}
+
+Status DeviceRows::Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace) {
+  static constexpr double kMaxCount = 1ll << 53;
+  const auto size = static_cast<size_t>(saved.shape.dim(0));
+  std::vector<int64_t> indices(size), counts(size);
+  std::vector<double> weights(size);
+  if (size > 0) {
+    std::memcpy(indices.data(), saved.indices, size * sizeof(int64_t));
+    std::memcpy(weights.data(), saved.weights, size * sizeof(double));
+  }
+  Status status =
+      CheckSavedRows(indices.data(), weights.data(), size, index_bound, saved.total_weight);
+  if (!status.ok()) return status;
+  const auto is_count = [](double weight) {
+    return weight <= kMaxCount && weight == std::floor(weight);
+  };
+  if (options_.reduction == Reduction::kMean &&
+      !std::all_of(weights.begin(), weights.end(), is_count)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "On a GPU, sparse gradients with weights have no MEAN: restore them on a CPU");
+  }
+  std::transform(weights.begin(), weights.end(), counts.begin(),
+                 [](double weight) { return static_cast<int64_t>(std::min(weight, kMaxCount)); });
+  Merged rows;
+  status = AllocateRows(saved.shape.dim(0), workspace, &rows);
+  const auto write = [&](const void* from, size_t num_bytes, const Buffer& to) {
+    if (status.ok()) status = workspace.CopyNow(from, num_bytes, to.data());
+  };
+  write(indices.data(), size * sizeof(int64_t), rows.rows.indices);
+  write(saved.values, size * format_.layout.num_sum_bytes(), rows.rows.values);
+  write(counts.data(), size * sizeof(int64_t), rows.counts);
+  if (!status.ok()) return status;
+  merged_ = std::move(rows);
+  max_index_bound_ = index_bound;
+  return status;
 }
 
 }  // namespace condacc

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/round_sum.h"
@@ -16,11 +17,14 @@
 
 namespace condacc {
 
-// The counterpart of HostRows for a device. See HostRows for the methods. There are two
+// The counterpart of HostRows for a device. See HostRows for the methods. There are three
 // differences:
 // - Indices are not checked before they are merged, so that no apply waits for the device.
 // - Fold() and PrepareFinish() wait for the device, to learn how many rows there are and whether an
 //   index is bad. If one is, they wait again, to find all gradients that have a bad index.
+// - Gradients with weights have no means, and only means need the weight of a row. So each row has
+//   the number of its gradients instead. If the weight of all gradients is lower, that is saved in
+//   its place, rounded down, since a row cannot weigh more.
 class DeviceRows {
  public:
   using Workspace = DeviceWorkspace;
@@ -33,6 +37,10 @@ class DeviceRows {
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
 
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
+
+  void BeginSave(const std::list<Gradient>& pending, size_t num_saved, double total_weight);
+  Status RunSave(Workspace& workspace, SumPlacer place);
+  Status Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace);
 
   Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
   const Shape& value_shape() const { return output_->value.shape; }
@@ -47,6 +55,8 @@ class DeviceRows {
 
  private:
   static constexpr int64_t kMaxEntries = (int64_t{1} << kNumEntryBits) - 1;
+
+  using GradientRefs = std::vector<const Gradient*>;
 
   struct Merged {
     int64_t num_rows = 0;
@@ -64,12 +74,20 @@ class DeviceRows {
     Value value;
   };
 
-  // Sorts the entries of the merged rows and of `gradients`. May also throw std::bad_alloc.
-  Status StartMerging(const std::list<Gradient>& gradients, Workspace& workspace, Merging* merging);
+  // These may also throw std::bad_alloc.
+  // Sorts the entries of the merged rows and of `gradients`.
+  Status StartMerging(const GradientRefs& gradients, Workspace& workspace, Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
-  Status AddSources(const std::list<Gradient>& gradients, DeviceMergeArgs* args);
+  Status AddSources(const GradientRefs& gradients, DeviceMergeArgs* args);
+  // Writes the rows of which StartMerging() has sorted the entries.
+  Status WriteRows(const Merging& merging, Workspace& workspace, Merged* rows) const;
+  // Allocates memory for this many rows.
+  Status AllocateRows(int64_t num_rows, Workspace& workspace, Merged* rows) const;
+  // Reads the indices of a gradient, and outputs the error of a bad one.
+  static Status ReadFailure(const int64_t* indices, size_t size, int64_t index_bound,
+                            Workspace& workspace, Status* failure);
   // Reads the indices of the gradients, starting with the one that contains entry `bad_entry`, and
-  // sets the failure of those that have a bad index. May also throw std::bad_alloc.
+  // sets the failure of those that have a bad index.
   Status FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
                           Workspace& workspace) const;
   // Starts to merge the gradients that are not bad.
@@ -84,6 +102,8 @@ class DeviceRows {
   Merged merged_;
   int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far, or -1 if one has none.
   Status failure_;
+  GradientRefs saved_gradients_;  // Set from BeginSave() to RunSave().
+  double saved_weight_ = 0;
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };
 

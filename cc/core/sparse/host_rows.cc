@@ -69,7 +69,8 @@ Value HostRows::Finish(Workspace& workspace) {
   return value;
 }
 
-void HostRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved) {
+void HostRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved,
+                         double /*total_weight*/) {
   saved_sources_ = SourcesOf(pending, num_saved);
 }
 
@@ -91,18 +92,10 @@ Status HostRows::Restore(const SavedSum& saved, int64_t index_bound, Workspace& 
   if (status.ok()) {
     status = workspace.Copy(saved.weights, num_rows * sizeof(double), rows.weights);
   }
-  IndexSpan span;
-  if (status.ok()) status = CheckIndices(rows.indices, num_rows, index_bound, &span);
+  if (status.ok()) {
+    status = CheckSavedRows(rows.indices, rows.weights, num_rows, index_bound, saved.total_weight);
+  }
   if (!status.ok()) return status;
-  if (!span.is_ascending) {
-    return Status(StatusCode::kInvalidArgument, "The saved rows are not in ascending order");
-  }
-  const auto fits = [&](double weight) { return weight >= 0 && weight <= saved.total_weight; };
-  if (!std::all_of(rows.weights, rows.weights + num_rows, fits)) {
-    return Status(StatusCode::kInvalidArgument,
-                  "Expected weights of saved rows from 0 to that of all gradients, " +
-                      std::to_string(saved.total_weight));
-  }
   const size_t row_bytes = format_.layout.num_sum_bytes();
   BucketMemory sums(rows.indices, num_rows, kRestoredBucket, row_bytes, workspace);
   char* const memory = sums.Of(0);

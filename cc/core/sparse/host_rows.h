@@ -38,8 +38,8 @@ class HostRows {
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
   // Notes the merged rows and the first `num_saved` pending gradients, which must not move until
-  // the end of RunSave().
-  void BeginSave(const std::list<Gradient>& pending, size_t num_saved);
+  // the end of RunSave(), and their total weight.
+  void BeginSave(const std::list<Gradient>& pending, size_t num_saved, double total_weight);
   // See RoundSum. Gradients may be merged by other threads only afterwards.
   Status RunSave(Workspace& workspace, SumPlacer place);
   // Makes the saved rows the merged ones. There must be no others. Returns InvalidArgument if their

@@ -116,4 +116,19 @@ Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, In
                  std::to_string(*wrong) + " exceeded " + std::to_string(index_bound));
 }
 
+Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size,
+                      int64_t index_bound, double total_weight) {
+  IndexSpan span;
+  Status status = CheckIndices(indices, size, index_bound, &span);
+  if (!status.ok()) return status;
+  if (!span.is_ascending) {
+    return Status(StatusCode::kInvalidArgument, "The saved rows are not in ascending order");
+  }
+  const auto fits = [&](double weight) { return weight >= 0 && weight <= total_weight; };
+  if (std::all_of(weights, weights + size, fits)) return status;
+  return Status(StatusCode::kInvalidArgument,
+                "Expected weights of saved rows from 0 to that of all gradients, " +
+                    std::to_string(total_weight));
+}
+
 }  // namespace condacc

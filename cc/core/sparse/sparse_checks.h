@@ -27,6 +27,11 @@ int64_t IndexBound(const Gradient& gradient, const Shape& expected);
 // not below `index_bound` (unless that is -1).
 Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span);
 
+// Returns InvalidArgument unless the indices are valid, ascending and unique, and the weights of
+// the rows from 0 to `total_weight`.
+Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size,
+                      int64_t index_bound, double total_weight);
+
 }  // namespace condacc
 
 #endif  // CONDACC_CORE_SPARSE_SPARSE_CHECKS_H_

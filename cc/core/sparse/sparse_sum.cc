@@ -146,7 +146,7 @@ bool SparseSum<Rows>::EndFold() noexcept {
 
 template <class Rows>
 void SparseSum<Rows>::BeginSave(SavedSum* saved) {
-  if constexpr (Rows::kIsHost) rows_.BeginSave(pending_, num_pending());
+  rows_.BeginSave(pending_, num_pending(), TotalWeight());
   for (auto early = FirstEarly(); early != pending_.end(); ++early) {
     saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
                             static_cast<const char*>(early->values.data())});
@@ -156,40 +156,35 @@ void SparseSum<Rows>::BeginSave(SavedSum* saved) {
 }
 
 template <class Rows>
-Status SparseSum<Rows>::RunSave([[maybe_unused]] Workspace& workspace,
-                                [[maybe_unused]] SumPlacer place) {
-  if constexpr (Rows::kIsHost) {
-    return rows_.RunSave(OfRows(workspace), place);
-  } else {
-    return Status();
-  }
+Status SparseSum<Rows>::RunSave(Workspace& workspace, SumPlacer place) {
+  const Status status =
+      bad_.empty() ? rows_.RunSave(OfRows(workspace), place) : bad_.front().failure;
+  if (status.code() != StatusCode::kInvalidArgument) return status;
+  return Status(status.code(), status.message() +
+                                   ". The next take discards this gradient; until "
+                                   "then, the round cannot be saved");
 }
 
 template <class Rows>
-Status SparseSum<Rows>::Restore([[maybe_unused]] const SavedSum& saved,
-                                [[maybe_unused]] Workspace& workspace) {
-  if constexpr (Rows::kIsHost) {
-    Gradient like;  // A gradient with these rows would be accepted.
-    like.shape = saved.shape;
-    like.indices_shape = Shape::Of({saved.shape.dim(0)});
-    Status status = CheckSparseShapes(like, options_.shape, nullptr);
-    if (!status.ok()) return status;
-    format_ = RowFormat::Of(options_.type, saved.shape);
-    status = rows_.Restore(saved, IndexBound(like, options_.shape), OfRows(workspace));
-    if (!status.ok()) return status;
-    num_appended_ = saved.num_appended - static_cast<int64_t>(saved.early.size());
-    count_ = static_cast<int64_t>(saved.num_ready());
-    if (options_.in_order_of_contributors()) {
-      order_.AddFirst(saved.arrivals, saved.num_ready());
-    } else {
-      total_weight_ = saved.total_weight;
-    }
-    num_merged_ = rows_.num_rows();
-    merged_bytes_ = num_merged_ * format_.layout.num_sum_bytes();
-    return status;
+Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
+  Gradient like;  // A gradient with these rows would be accepted.
+  like.shape = saved.shape;
+  like.indices_shape = Shape::Of({saved.shape.dim(0)});
+  Status status = CheckSparseShapes(like, options_.shape, nullptr);
+  if (!status.ok()) return status;
+  format_ = RowFormat::Of(options_.type, saved.shape);
+  status = rows_.Restore(saved, IndexBound(like, options_.shape), OfRows(workspace));
+  if (!status.ok()) return status;
+  num_appended_ = saved.num_appended - static_cast<int64_t>(saved.early.size());
+  count_ = static_cast<int64_t>(saved.num_ready());
+  if (options_.in_order_of_contributors()) {
+    order_.AddFirst(saved.arrivals, saved.num_ready());
   } else {
-    return Status();
+    total_weight_ = saved.total_weight;
   }
+  num_merged_ = rows_.num_rows();
+  merged_bytes_ = num_merged_ * format_.layout.num_sum_bytes();
+  return status;
 }
 
 // Bad gradients stay in `pending_` for now, because other threads may query it meanwhile.

@@ -47,7 +47,6 @@ class SparseSum final : public RoundSum {
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
   SumKind kind() const override { return SumKind::kSparse; }
-  bool can_be_saved() const override { return Rows::kIsHost; }
   void BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   Status Restore(const SavedSum& saved, Workspace& workspace) override;

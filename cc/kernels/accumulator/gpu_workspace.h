@@ -19,7 +19,7 @@
 namespace condacc {
 
 // Gives the core the memory and the stream of an op. Only Allocate() requires that the op has not
-// ended, and only Sort() and ReadIndices() wait for the stream.
+// ended, and only Sort() and CopyNow() wait for the stream.
 class GpuWorkspace : public DeviceWorkspace {
  public:
   explicit GpuWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
@@ -52,6 +52,10 @@ class GpuWorkspace : public DeviceWorkspace {
     const auto active = stream_.Activate();
     return QueueCopy(from, num_bytes, to, stream_.handle());
   }
+  Status CopyNow(const void* from, size_t num_bytes, void* to) override {
+    const auto active = stream_.Activate();
+    return condacc::CopyNow(from, num_bytes, to, stream_.handle());
+  }
   Status Widen(const int32_t* from, size_t size, int64_t* to) override {
     const auto active = stream_.Activate();
     return QueueWiden(from, size, to, stream_.handle());
@@ -63,10 +67,6 @@ class GpuWorkspace : public DeviceWorkspace {
   Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
     const auto active = stream_.Activate();
     return SortRows(args, stream_.handle(), report);
-  }
-  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override {
-    const auto active = stream_.Activate();
-    return ReadToHost(from, size * sizeof(int64_t), to, stream_.handle());
   }
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
     const auto active = stream_.Activate();

@@ -129,7 +129,7 @@ struct FromDeviceMemory {
       int32_t narrow = 0;
       const bool is_narrow = args.dtype == tensorflow::DT_INT32;
       void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
-      status = ToAbsl(ReadToHost(held.data(), held.TotalBytes(), to, stream.handle()));
+      status = ToAbsl(CopyNow(held.data(), held.TotalBytes(), to, stream.handle()));
       if (is_narrow) *value = narrow;
       return status.ok();
     };

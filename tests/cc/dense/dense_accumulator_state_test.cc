@@ -302,19 +302,27 @@ TEST_F(DenseState, IsNotSavedWithoutMemory) {
   EXPECT_EQ(Take(accumulator), 8.0f);
 }
 
-TEST_F(DenseState, OfGradientsOnADeviceIsNotSupported) {
-  Accumulator::Options options = Options();
-  options.sum.is_in_host_memory = false;
-  Accumulator accumulator(options);
-  accumulator.SetGlobalStep(3);
-  const std::string empty = SavedBytes(accumulator, workspace_);
-  Add(accumulator, 1, workspace_);
-  const auto allocate = [](size_t, char**) { return Status(); };
-  EXPECT_EQ(accumulator.Save(workspace_, allocate).code(), StatusCode::kUnimplemented);
-  EXPECT_EQ(RestoreBytes(State(), accumulator, workspace_).code(), StatusCode::kUnimplemented);
-  EXPECT_EQ(accumulator.num_accumulated(), 1);
-  EXPECT_TRUE(RestoreBytes(empty, accumulator, workspace_).ok());
-  EXPECT_EQ(accumulator.num_accumulated(), 0);
+TEST_F(DenseState, OfGradientsOnADeviceIsThatOfTheHost) {
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat16}) {
+    Accumulator::Options options = Options();
+    options.sum.type = type;
+    Accumulator host(options);
+    options.sum.is_in_host_memory = false;
+    Accumulator device(options);
+    for (float value : {1, 2, 3}) {
+      Add(host, value, workspace_);
+      Add(device, value, workspace_);
+    }
+    const std::string bytes = SavedBytes(host, workspace_);
+    EXPECT_EQ(SavedBytes(device, workspace_), bytes);
+    Add(device, 4, workspace_);
+    EXPECT_TRUE(RestoreBytes(bytes, device, workspace_).ok());
+    EXPECT_EQ(SavedBytes(device, workspace_), bytes);
+    workspace_.RefuseAllocation(0);
+    EXPECT_EQ(device.Save(workspace_, [](size_t, char**) { return Status(); }).code(),
+              StatusCode::kResourceExhausted);
+    EXPECT_EQ(device.num_accumulated(), 3);
+  }
 }
 
 // An apply returns when its gradient was taken, but the save would still read its memory.

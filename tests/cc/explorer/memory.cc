@@ -212,6 +212,11 @@ Status ExplorerDeviceWorkspace::Copy(const void* from, size_t num_bytes, void* t
   return Status();
 }
 
+Status ExplorerDeviceWorkspace::CopyNow(const void* from, size_t num_bytes, void* to) {
+  Status status = Begin("copies between device and host");
+  return status.ok() ? Copy(from, num_bytes, to) : status;
+}
+
 Status ExplorerDeviceWorkspace::Widen(const int32_t* from, size_t size, int64_t* to) {
   std::copy_n(from, size, to);
   return Status();
@@ -236,12 +241,6 @@ Status ExplorerDeviceWorkspace::Sort(const DeviceMergeArgs& args, DeviceMergeRep
   for (int64_t i = 0; i < args.num_entries; ++i) {
     if (i == 0 || entries[i].index != entries[i - 1].index) ++report->num_rows;
   }
-  return status;
-}
-
-Status ExplorerDeviceWorkspace::ReadIndices(const int64_t* from, size_t size, int64_t* to) {
-  Status status = Begin("reads indices of the device");
-  if (status.ok()) std::copy_n(from, size, to);
   return status;
 }
 

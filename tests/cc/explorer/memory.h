@@ -75,10 +75,10 @@ class ExplorerDeviceWorkspace final : public DeviceWorkspace {
   void Add(const DenseAddArgs& args) override;
   Status Clear(void* to, size_t num_bytes) override;
   Status Copy(const void* from, size_t num_bytes, void* to) override;
+  Status CopyNow(const void* from, size_t num_bytes, void* to) override;
   Status Widen(const int32_t* from, size_t size, int64_t* to) override;
   Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override;
   Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override;
-  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override;
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override;
 
  private:

@@ -1,5 +1,6 @@
 // Tests the lifetimes of memory on a GPU: several threads use one accumulator and one stream, whose
-// memory is reused as soon as it is freed. Values are small integers, so sums are exact.
+// memory is reused as soon as it is freed. And tests states of accumulators on a GPU. Values are
+// small integers, so sums are exact.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "cc/core/sparse/sparse_sum.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/recorded_take.h"
+#include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/gpu/cuda_workspaces.h"
 #include "tests/cc/gpu/gpu_support.h"
 
@@ -49,6 +52,7 @@ struct Dense {
     options.sum.reduction = Reduction::kSum;
     options.sum.small_bytes = 0;
     options.sum.adds_ahead = false;
+    options.sum.is_in_host_memory = false;
     options.sum.max_inputs = kMaxDenseInputs;
     options.sum.budget = budget;
     return options;
@@ -214,6 +218,7 @@ class Users {
       if (Apply<Kind>(accumulator_, source_, i % 3 != 0, bad, user->workspace)) ++user->num_added;
       source_.Litter();
       if (i % 5 == 0) Request(user, kNumRequired);
+      if (bad_every == 0 && i % 7 == 0) SavedBytes(accumulator_, user->workspace);
     }
   }
   void Request(User<Kind>* user, int64_t num_required) {
@@ -270,8 +275,35 @@ class AccumulatorGpuTest : public GpuTest {
     EXPECT_EQ(Kind::Total(taken.value(), stream_.get()), 20);
   }
 
+  // A round that is saved, goes on and is restored is that which was saved.
+  template <class Kind>
+  void CheckStates() {
+    Users<Kind> users(stream_.get());
+    const auto apply = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        ASSERT_TRUE(Apply<Kind>(users.accumulator(), users.source(), i % 2 == 0, false,
+                                users.user().workspace));
+        users.source().Litter();
+      }
+    };
+    apply(13);
+    const std::string bytes = SavedBytes(users.accumulator(), users.user().workspace);
+    apply(3);
+    EXPECT_TRUE(RestoreBytes(bytes, users.accumulator(), users.user().workspace).ok());
+    users.source().Litter();
+    EXPECT_EQ(SavedBytes(users.accumulator(), users.user().workspace), bytes);
+    apply(4);
+    const RecordedTake taken(17);
+    EXPECT_TRUE(users.accumulator().TryServe(taken.ptr(), users.user().workspace));
+    EXPECT_EQ(Kind::Total(taken.value(), stream_.get()), 17);
+  }
+
   std::unique_ptr<CudaStream> stream_;
 };
+
+TEST_F(AccumulatorGpuTest, DenseStatesAreContinued) { CheckStates<Dense>(); }
+
+TEST_F(AccumulatorGpuTest, SparseStatesAreContinued) { CheckStates<Sparse>(); }
 
 TEST_F(AccumulatorGpuTest, DenseSumsOfManyThreadsAreRight) { CheckThreads<Dense>(0, 0); }
 

@@ -69,8 +69,7 @@ class CudaStream {
   template <typename T>
   std::vector<T> Read(const Buffer& buffer, int64_t size) {
     std::vector<T> values(static_cast<size_t>(size));
-    const Status status =
-        ReadToHost(buffer.data(), values.size() * sizeof(T), values.data(), stream_);
+    const Status status = CopyNow(buffer.data(), values.size() * sizeof(T), values.data(), stream_);
     EXPECT_TRUE(status.ok());
     return values;
   }
@@ -107,6 +106,9 @@ class CudaWorkspace : public DeviceWorkspace {
   Status Copy(const void* from, size_t num_bytes, void* to) override {
     return QueueCopy(from, num_bytes, to, stream_.get());
   }
+  Status CopyNow(const void* from, size_t num_bytes, void* to) override {
+    return condacc::CopyNow(from, num_bytes, to, stream_.get());
+  }
   Status Widen(const int32_t* from, size_t size, int64_t* to) override {
     return QueueWiden(from, size, to, stream_.get());
   }
@@ -115,9 +117,6 @@ class CudaWorkspace : public DeviceWorkspace {
   }
   Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
     return SortRows(args, stream_.get(), report);
-  }
-  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override {
-    return ReadToHost(from, size * sizeof(int64_t), to, stream_.get());
   }
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
     return QueueWrite(args, output, stream_.get());

@@ -74,6 +74,11 @@ class CpuDevice : public DeviceWorkspace {
     if (num_bytes > 0) std::memcpy(to, from, num_bytes);
     return Status();
   }
+  Status CopyNow(const void* from, size_t num_bytes, void* to) override {
+    if (refuses_) return Refusal();
+    ++num_waits_;
+    return Copy(from, num_bytes, to);
+  }
   Status Widen(const int32_t* from, size_t size, int64_t* to) override {
     std::copy_n(from, size, to);
     return Status();
@@ -90,12 +95,6 @@ class CpuDevice : public DeviceWorkspace {
     if (on_sort_ != nullptr) on_sort_();
     return WithKey(args, [&](auto key) { return SortKeys<decltype(key)>(args, report); });
   }
-  Status ReadIndices(const int64_t* from, size_t size, int64_t* to) override {
-    if (refuses_) return Refusal();
-    ++num_reads_;
-    std::copy_n(from, size, to);
-    return Status();
-  }
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
     return refuses_ ? Refusal() : WriteMerge(args, output, launcher_);
   }
@@ -104,8 +103,8 @@ class CpuDevice : public DeviceWorkspace {
   // Calls `on_sort` at the beginning of each sort.
   void OnSort(std::function<void()> on_sort) { on_sort_ = std::move(on_sort); }
   int num_sorts() const { return num_sorts_; }
-  // The number of gradients whose indices were read.
-  int num_reads() const { return num_reads_; }
+  // The number of copies from or to memory of the host.
+  int num_waits() const { return num_waits_; }
   TestWorkspace& memory() { return memory_; }
 
  private:
@@ -138,7 +137,7 @@ class CpuDevice : public DeviceWorkspace {
   bool refuses_ = false;
   std::function<void()> on_sort_;
   int num_sorts_ = 0;
-  int num_reads_ = 0;
+  int num_waits_ = 0;
 };
 
 using DeviceTake = SparseTake;

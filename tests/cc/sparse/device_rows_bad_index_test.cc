@@ -236,12 +236,12 @@ TEST_P(BadRowsTest, ARefusedReadFailsTheTakeAndTakesNothing) {
 TEST_P(BadRowsTest, IndicesAreReadByTheHostOnlyFromTheBadGradientOn) {
   for (int64_t i = 0; i < 20; ++i) ApplyGood(i + 1);
   Take(20);
-  EXPECT_EQ(device_.num_reads(), 0);
+  EXPECT_EQ(device_.num_waits(), 0);
   if (GetParam() != kNever) return;
   for (int64_t i = 0; i < 20; ++i) i == 17 ? ApplyBad() : ApplyGood(i + 1);
   DeviceTake take(20);
   Request(take);
-  EXPECT_EQ(device_.num_reads(), 3);
+  EXPECT_EQ(device_.num_waits(), 3);
 }
 
 // Each value is 1, so the takes of sums must return as many as there were good gradients.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -19,25 +20,30 @@ namespace {
 
 constexpr size_t kStateWidth = 3;
 
-class SparseState : public testing::TestWithParam<Reduction> {
+struct Case {
+  Reduction reduction;
+  bool on_device = false;
+};
+
+class SparseState : public testing::TestWithParam<Case> {
  protected:
   // `fold_bytes` tells how soon gradients are merged.
-  static Accumulator::Options Options(Reduction reduction, size_t fold_bytes = size_t{1} << 30) {
+  static Accumulator::Options Options(Case tested, size_t fold_bytes = size_t{1} << 30) {
     Accumulator::Options options;
     options.name = "tested";
-    options.new_sum = NewSparseSum<HostRows>;
-    options.sum.reduction = reduction;
+    options.new_sum = tested.on_device ? NewSparseSum<DeviceRows> : NewSparseSum<HostRows>;
+    options.sum.reduction = tested.reduction;
     options.sum.shape = Shape::Of({100});
     options.sum.fold_bytes = fold_bytes;
     return options;
   }
   void Add(Accumulator& accumulator, const Slices& slices) {
-    EXPECT_TRUE(accumulator.Apply(0, GradientOf(slices, kStateWidth, /*owned=*/true), workspace_)
+    EXPECT_TRUE(accumulator.Apply(0, GradientOf(slices, kStateWidth, /*owned=*/true), workspace())
                     .is_added());
   }
   Slices Taken(Accumulator& accumulator, int num_required) {
     SparseTake take(num_required);
-    accumulator.Request(take.ptr(), nullptr, workspace_);
+    accumulator.Request(take.ptr(), nullptr, workspace());
     EXPECT_TRUE(take.is_served()) << take.status().message();
     return take.is_served() ? take.slices() : Slices();
   }
@@ -50,16 +56,30 @@ class SparseState : public testing::TestWithParam<Reduction> {
     return gradients;
   }
 
+  // On a device, means have no weights.
+  static std::vector<bool> HasWeights() {
+    const bool may_have = !GetParam().on_device || GetParam().reduction != Reduction::kMean;
+    return may_have ? std::vector<bool>{false, true} : std::vector<bool>{false};
+  }
+  Workspace& workspace() {
+    if (GetParam().on_device) return device_;
+    return workspace_;
+  }
+
   std::mt19937 random_{1};
   TestSparseWorkspace workspace_;
+  CpuDevice device_;
 };
 
 INSTANTIATE_TEST_SUITE_P(AllReductions, SparseState,
-                         testing::Values(Reduction::kMean, Reduction::kSum,
-                                         Reduction::kGlobalMean));
+                         testing::Values(Case{Reduction::kMean}, Case{Reduction::kSum},
+                                         Case{Reduction::kGlobalMean},
+                                         Case{Reduction::kMean, /*on_device=*/true},
+                                         Case{Reduction::kSum, /*on_device=*/true},
+                                         Case{Reduction::kGlobalMean, /*on_device=*/true}));
 
 TEST_P(SparseState, ContinuesWithTheSameBitsFromEveryPointOfARound) {
-  for (const bool has_weights : {false, true}) {
+  for (const bool has_weights : HasWeights()) {
     const std::vector<Slices> gradients = Gradients(12, has_weights);
     for (size_t saved_after = 0; saved_after <= gradients.size(); ++saved_after) {
       Accumulator undisturbed(Options(GetParam()));
@@ -67,10 +87,10 @@ TEST_P(SparseState, ContinuesWithTheSameBitsFromEveryPointOfARound) {
       Accumulator restored(Options(GetParam(), /*fold_bytes=*/1));
       for (const Slices& each : gradients) Add(undisturbed, each);
       for (size_t i = 0; i < saved_after; ++i) Add(saved, gradients[i]);
-      const std::string bytes = SavedBytes(saved, workspace_);
-      const Status status = RestoreBytes(bytes, restored, workspace_);
+      const std::string bytes = SavedBytes(saved, workspace());
+      const Status status = RestoreBytes(bytes, restored, workspace());
       ASSERT_TRUE(status.ok()) << status.message();
-      EXPECT_EQ(SavedBytes(restored, workspace_), bytes);
+      EXPECT_EQ(SavedBytes(restored, workspace()), bytes);
       for (size_t i = saved_after; i < gradients.size(); ++i) {
         Add(saved, gradients[i]);
         Add(restored, gradients[i]);
@@ -85,25 +105,25 @@ TEST_P(SparseState, ContinuesWithTheSameBitsFromEveryPointOfARound) {
 TEST_P(SparseState, DoesNotDependOnWhatWasMerged) {
   Accumulator merging(Options(GetParam(), /*fold_bytes=*/1));
   Accumulator holding(Options(GetParam()));
-  for (const Slices& each : Gradients(12, /*has_weights=*/true)) {
+  for (const Slices& each : Gradients(12, HasWeights().back())) {
     Add(merging, each);
     Add(holding, each);
   }
-  EXPECT_EQ(SavedBytes(merging, workspace_), SavedBytes(holding, workspace_));
+  EXPECT_EQ(SavedBytes(merging, workspace()), SavedBytes(holding, workspace()));
 }
 
 class SparseStateBytes : public SparseState {
  protected:
   // Returns a state with rows 2 and 7 of two gradients, of which one has row 7 only.
   std::string State() {
-    Accumulator accumulator(Options(Reduction::kMean));
+    Accumulator accumulator(Options({Reduction::kMean}));
     Add(accumulator, {{7, 2}, {1, 2, 3, 4, 5, 6}});
     Add(accumulator, {{7}, {1, 1, 1}});
     return SavedBytes(accumulator, workspace_);
   }
   void ExpectRefused(std::string bytes, size_t from_end, uint64_t value, const std::string& words) {
     std::memcpy(&bytes[bytes.size() - from_end], &value, sizeof(value));
-    Accumulator accumulator(Options(Reduction::kMean));
+    Accumulator accumulator(Options({Reduction::kMean}));
     Add(accumulator, {{1}, {3, 3, 3}});
     const std::string before = SavedBytes(accumulator, workspace_);
     const Status status = RestoreBytes(bytes, accumulator, workspace_);
@@ -118,7 +138,7 @@ class SparseStateBytes : public SparseState {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(OfMeans, SparseStateBytes, testing::Values(Reduction::kMean));
+INSTANTIATE_TEST_SUITE_P(OfMeans, SparseStateBytes, testing::Values(Case{Reduction::kMean}));
 
 TEST_P(SparseStateBytes, ThatAreHostileAreRefused) {
   const std::string bytes = State();
@@ -135,14 +155,14 @@ TEST_P(SparseStateBytes, ThatAreHostileAreRefused) {
   ExpectRefused(bytes, kWeights, BitsOf(3), "weights of saved rows");
   ExpectRefused(bytes, kIndices - 16, 1, "cut off");  // Padding.
   for (size_t size = 0; size < bytes.size(); ++size) {
-    Accumulator accumulator(Options(Reduction::kMean));
+    Accumulator accumulator(Options({Reduction::kMean}));
     EXPECT_EQ(RestoreBytes(bytes.substr(0, size), accumulator, workspace_).code(),
               StatusCode::kInvalidArgument);
   }
 }
 
 TEST_P(SparseStateBytes, ServeATakeThatWaits) {
-  Accumulator accumulator(Options(Reduction::kMean));
+  Accumulator accumulator(Options({Reduction::kMean}));
   SparseTake take(2);
   accumulator.Request(take.ptr(), nullptr, workspace_);
   ASSERT_TRUE(RestoreBytes(State(), accumulator, workspace_).ok());
@@ -152,7 +172,7 @@ TEST_P(SparseStateBytes, ServeATakeThatWaits) {
 
 TEST_P(SparseStateBytes, AreNotReadOrWrittenWithoutMemory) {
   const std::string bytes = State();
-  Accumulator accumulator(Options(Reduction::kMean));
+  Accumulator accumulator(Options({Reduction::kMean}));
   Add(accumulator, {{1}, {3, 3, 3}});
   const std::string before = SavedBytes(accumulator, workspace_);
   for (int i = 0; i < 2; ++i) {
@@ -173,7 +193,7 @@ TEST_P(SparseStateBytes, AreNotReadOrWrittenWithoutMemory) {
 }
 
 TEST_P(SparseStateBytes, OfManyRowsAreRestoredInPieces) {
-  Accumulator::Options options = Options(Reduction::kSum);
+  Accumulator::Options options = Options({Reduction::kSum});
   options.sum.shape = Shape::UnknownRank();
   Slices large = AscendingSlices(&random_, 1 << 20, 1 << 24, kStateWidth);
   const auto num_rows = static_cast<int64_t>(large.indices.size());
@@ -188,26 +208,99 @@ TEST_P(SparseStateBytes, OfManyRowsAreRestoredInPieces) {
   EXPECT_EQ(Taken(restored, 3), Taken(accumulator, 3));
 }
 
-TEST_P(SparseStateBytes, AreNotSupportedOnADevice) {
-  Accumulator::Options options;
-  options.new_sum = NewSparseSum<DeviceRows>;
-  Accumulator accumulator(options);
-  CpuDevice workspace;
-  Gradient gradient = GradientOf({{1}, {3, 3, 3}}, kStateWidth, /*owned=*/true);
-  ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace).is_added());
-  EXPECT_EQ(accumulator.Save(workspace, [](size_t, char**) { return Status(); }).code(),
-            StatusCode::kUnimplemented);
-  options.sum.num_contributors = 2;
-  Accumulator ordered(options);
-  gradient = GradientOf({{1}, {3, 3, 3}}, kStateWidth, /*owned=*/true);
-  ASSERT_TRUE(ordered.Apply(0, std::move(gradient), workspace, /*contributor=*/1).is_added());
-  EXPECT_EQ(ordered.Save(workspace, [](size_t, char**) { return Status(); }).code(),
-            StatusCode::kUnimplemented)
-      << "an early gradient";
-  Accumulator::Options like_host = Options(Reduction::kMean);
-  like_host.new_sum = NewSparseSum<DeviceRows>;
-  Accumulator other(like_host);
-  EXPECT_EQ(RestoreBytes(State(), other, workspace).code(), StatusCode::kUnimplemented);
+class SparseStateOfDevices : public SparseState {
+ protected:
+  static Accumulator::Options On(bool device, int64_t num_contributors = 0) {
+    Accumulator::Options options = Options({GetParam().reduction, device}, /*fold_bytes=*/1000);
+    options.sum.num_contributors = num_contributors;
+    return options;
+  }
+  void Apply(Accumulator& accumulator, const Slices& slices, Workspace& workspace,
+             std::optional<int64_t> contributor = std::nullopt) {
+    Gradient gradient = GradientOf(slices, kStateWidth, /*owned=*/true);
+    ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace, contributor).is_added());
+  }
+  void ExpectCannotBeSaved(Accumulator& accumulator, const std::string& words) {
+    const Status status = accumulator.Save(device_, [](size_t, char**) {
+      return Status(StatusCode::kInternal, "memory was asked for");
+    });
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(AllReductions, SparseStateOfDevices,
+                         testing::Values(Case{Reduction::kMean, true}, Case{Reduction::kSum, true},
+                                         Case{Reduction::kGlobalMean, true}));
+
+TEST_P(SparseStateOfDevices, AreThoseOfTheHost) {
+  for (const bool in_order : {false, true}) {
+    constexpr int kCount = 9;
+    Accumulator host(On(false, in_order ? kCount : 0)), device(On(true, in_order ? kCount : 0));
+    const std::vector<Slices> gradients = Gradients(kCount, /*has_weights=*/false);
+    const auto add = [&](int i) {
+      std::optional<int64_t> contributor;  // Some are early.
+      if (in_order) contributor = (i + 4) % kCount;
+      Apply(host, gradients[i], workspace_, contributor);
+      Apply(device, gradients[i], device_, contributor);
+    };
+    for (int i = 0; i < kCount - 2; ++i) add(i);
+    const std::string bytes = SavedBytes(host, workspace_);
+    EXPECT_EQ(SavedBytes(device, device_), bytes);
+    ASSERT_TRUE(RestoreBytes(bytes, device, device_).ok());
+    ASSERT_TRUE(RestoreBytes(SavedBytes(device, device_), host, workspace_).ok());
+    for (int i = kCount - 2; i < kCount; ++i) add(i);
+    SparseTake take(kCount);
+    host.Request(take.ptr(), nullptr, workspace_);
+    ASSERT_TRUE(take.is_served());
+    EXPECT_EQ(Taken(device, kCount), take.slices());
+  }
+}
+
+TEST_P(SparseStateOfDevices, CannotBeMadeOfABadIndexBeforeItsTake) {
+  for (const int num_others : {1, 40}) {  // These are merged before the save.
+    Accumulator accumulator(On(true));
+    Apply(accumulator, {{3, 7}, {1, 2, 3, 4, 5, 6}}, device_);
+    Apply(accumulator, {{5, 100, 6}, std::vector<float>(9)}, device_);
+    for (int i = 0; i < num_others; ++i) Apply(accumulator, {{4}, {1, 1, 1}}, device_);
+    ExpectCannotBeSaved(accumulator, "index is 100");
+    ExpectCannotBeSaved(accumulator, "The next take discards this gradient");
+    EXPECT_EQ(accumulator.num_accumulated(), num_others + 2);
+    SparseTake take(1);
+    accumulator.Request(take.ptr(), nullptr, device_);
+    EXPECT_EQ(take.status().code(), StatusCode::kInvalidArgument);
+    SaveAndRestore(accumulator, device_);
+    EXPECT_EQ(accumulator.num_accumulated(), num_others + 1);
+  }
+}
+
+TEST_P(SparseStateOfDevices, ChangeNothingIfTheDeviceRefuses) {
+  Accumulator accumulator(On(true));
+  Apply(accumulator, {{3, 7}, {1, 2, 3, 4, 5, 6}}, device_);
+  const std::string before = SavedBytes(accumulator, device_);
+  Apply(accumulator, {{3}, {1, 2, 3}}, device_);
+  const std::string after = SavedBytes(accumulator, device_);
+  device_.Refuse(true);
+  EXPECT_EQ(accumulator.Save(device_, [](size_t, char**) { return Status(); }).code(),
+            StatusCode::kInternal);
+  EXPECT_EQ(RestoreBytes(before, accumulator, device_).code(), StatusCode::kInternal);
+  device_.Refuse(false);
+  EXPECT_EQ(SavedBytes(accumulator, device_), after);
+}
+
+TEST_P(SparseStateOfDevices, WithWeightsAreContinuedWhereTheyCanBe) {
+  Accumulator host(On(false)), device(On(true));
+  for (const Slices& each : Gradients(4, /*has_weights=*/true)) Apply(host, each, workspace_);
+  const Status status = RestoreBytes(SavedBytes(host, workspace_), device, device_);
+  if (GetParam().reduction == Reduction::kMean) {
+    EXPECT_NE(status.message().find("restore them on a CPU"), std::string::npos);
+    EXPECT_EQ(device.num_accumulated(), 0);
+    return;
+  }
+  ASSERT_TRUE(status.ok()) << status.message();
+  SparseTake take(4);
+  host.Request(take.ptr(), nullptr, workspace_);
+  EXPECT_EQ(Taken(device, 4), take.slices());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 import tensorflow as tf
 
 from tests.drop_stale.gate import Gate
@@ -12,6 +13,7 @@ from tests.support.refusals import BadArgument, Gone, refused
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
 v1 = tf.compat.v1
 WRONG_HANDLE = (*BadArgument, *Gone), "wrong type|expected|not found|does not exist"
 

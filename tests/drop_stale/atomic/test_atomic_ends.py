@@ -16,6 +16,7 @@ from tests.support.drop_stale_support import SWITCHES, switched
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
 v1 = tf.compat.v1
 
 
