@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from tests.processes.parent_process import end_with_parent
+from tests.support.gpus import skip_on_gpu
 from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import LogReader
 
@@ -64,6 +65,7 @@ class ForkedCluster:
     def __init__(
         self, folder: Path, num_ps: int, num_workers: int, be: Callable[[str, int, int], None]
     ) -> None:
+        skip_on_gpu("a forked process cannot use CUDA if its parent has")
         self.spec = free_cluster(num_ps, num_workers)
         self.folder = folder
         self.log_path = str(folder / "log")

@@ -596,6 +596,9 @@ class _ExportableResource(tf.saved_model.experimental.TrackableResource):
     def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:
         super().__init__()
         self._make = make
+        # TensorFlow would make it in `tf.device("")`. Where the program sets no device, that is a
+        # CPU, even on a machine with a GPU.
+        self._resource_handle = make(True)
 
     def _create_resource(self) -> tf.Tensor:
         if tf.executing_eagerly():

@@ -78,7 +78,10 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
   const size_t bytes = BytesOf(gradient);
   if (count_ == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
-  if (options_.in_order_of_contributors()) order_.Reserve();
+  if (options_.in_order_of_contributors()) {
+    order_.Reserve();
+    early_.reserve(order_.arrivals().capacity());
+  }
   pending_.push_back(std::move(gradient));
   pending_.back().number = ++num_appended_;
   ++count_;
@@ -92,13 +95,17 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
 template <class Rows>
 Appended SparseSum<Rows>::PutInOrder() noexcept {
   const auto last = std::prev(pending_.end());
-  const int64_t number = last->number = last->contributor + 1;
-  auto next = last;
-  while (next != pending_.begin() && std::prev(next)->number > number) --next;
-  pending_.splice(next, pending_, last);
-  size_t num_ready = order_.Add(last->contributor, last->weight);
-  if (num_ready == 0) return Appended::kEarly;
-  for (auto ready = last; num_ready > 0; --num_ready) pending_bytes_ += BytesOf(*ready++);
+  last->number = last->contributor + 1;
+  const auto place =
+      early_.begin() + static_cast<std::ptrdiff_t>(order_.NumEarlyBefore(last->contributor));
+  if (place != early_.end()) pending_.splice(*place, pending_, last);
+  const size_t num_ready = order_.Add(last->contributor, last->weight);
+  if (num_ready == 0) {
+    early_.insert(place, last);
+    return Appended::kEarly;
+  }
+  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(num_ready - 1));
+  for (auto ready = last; ready != FirstEarly(); ++ready) pending_bytes_ += BytesOf(*ready);
   return Appended::kPending;
 }
 
@@ -230,6 +237,9 @@ void SparseSum<Rows>::RemoveRefused() noexcept {
   }
   MoveBad(&pending_);
   CONDACC_INVARIANT(refused_.size() == bad_.size());
+  early_.clear();
+  auto early = std::prev(pending_.end(), static_cast<std::ptrdiff_t>(order_.num_early()));
+  for (; early != pending_.end(); ++early) early_.push_back(early);
   pending_bytes_ = 0;
   for (auto i = pending_.begin(); i != FirstEarly(); ++i) pending_bytes_ += BytesOf(*i);
   count_ -= static_cast<int64_t>(bad_.size());
@@ -255,6 +265,7 @@ void SparseSum<Rows>::Clear() noexcept {
   pending_.clear();
   pending_bytes_ = 0;
   order_.Clear();
+  early_.clear();
   rows_.Clear();
   num_merged_ = 0;
   merged_bytes_ = 0;

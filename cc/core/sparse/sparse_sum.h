@@ -79,7 +79,7 @@ class SparseSum final : public RoundSum {
   }
   // Returns where the early gradients begin in `pending_`.
   std::list<Gradient>::iterator FirstEarly() {
-    return std::prev(pending_.end(), static_cast<std::ptrdiff_t>(order_.num_early()));
+    return early_.empty() ? pending_.end() : early_.front();
   }
 
   size_t BytesOf(const Gradient& gradient) const;
@@ -101,7 +101,8 @@ class SparseSum final : public RoundSum {
   double total_weight_ = 0;      // The sum of their weights, unless `order_` has it.
   ContributorOrder order_;       // Empty if gradients are added in order of arrival.
   std::list<Gradient> pending_;  // In the order in which they are added: the early ones last.
-  size_t pending_bytes_ = 0;     // Bytes of the first num_pending().
+  std::vector<std::list<Gradient>::iterator> early_;  // Has room for all of `order_`.
+  size_t pending_bytes_ = 0;                          // Bytes of the first num_pending().
   size_t held_bytes_ = 0;
   std::list<Gradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.accumulator_support import Background
+from tests.support.gpus import skip_on_gpu
 
 MEGABYTE = 2**20
 SPARE_BYTES = 96 * MEGABYTE  # For all small allocations.
@@ -40,12 +41,14 @@ def _use_of_kept_pages() -> tf.Tensor:
 
 
 def resident_bytes() -> int:
+    skip_on_gpu("gradients are not in the memory of the process")
     return _pages(1) * PAGE_BYTES
 
 
 @contextlib.contextmanager
 def little_memory() -> Iterator[None]:
     """Limits the address space of the process to little more than it has and uses."""
+    skip_on_gpu("the limit is not that of the GPU's memory")
     gc.collect()  # Or results of earlier tests would be freed meanwhile.
     limits = resource.getrlimit(resource.RLIMIT_AS)
     in_use = _use_of_kept_pages()

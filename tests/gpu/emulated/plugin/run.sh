@@ -44,16 +44,18 @@ control() {
     "${PYTEST[@]}" -x "$HERE/plugin/test_accumulators.py"
 }
 
-# Leaves out TensorFlow's own classes, which have no GPU kernels. The listed files use no op that
-# TensorFlow itself runs on a GPU.
+# Leaves out TensorFlow's own classes, which have no GPU kernels, and a SavedModel, whose ops are on
+# the CPU. The listed files use no op that TensorFlow itself runs on a GPU.
 project_tests() {
   local dense=(arguments/test_{apply_arguments,construction} test_programs
                execution/test_{control_flow,distributed,sharing})
   local sparse=(arguments checks construction)
+  local saving=(checkpoints savers gradient_accumulators)
   local files=("${dense[@]/#/tests/accumulators/}"
-               "${sparse[@]/#/tests/accumulators/sparse/test_}")
+               "${sparse[@]/#/tests/accumulators/sparse/test_}"
+               "${saving[@]/#/tests/accumulators/saving/test_}")
   EMULATED_DELAY_US=${EMULATED_DELAY_US:-300} "${PYTEST[@]}" \
-    -k "not tensorflow or tf_condacc" "${files[@]/%/.py}"
+    -k "(not tensorflow or tf_condacc) and not saved_models" "${files[@]/%/.py}"
 }
 
 main() {

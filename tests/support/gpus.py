@@ -1,0 +1,19 @@
+"""What tests cannot show on a machine with a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+# The error of what our accumulators on a GPU do not support.
+NO_WEIGHTED_MEANS = "On a GPU, sparse gradients with weights have no MEAN"
+
+
+def has_gpu() -> bool:
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
+def skip_on_gpu(reason: str) -> None:
+    """Skips the test that runs if TensorFlow sees a GPU."""
+    if has_gpu():
+        pytest.skip(reason)
