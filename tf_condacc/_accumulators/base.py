@@ -394,26 +394,33 @@ class ConditionalAccumulatorBase(Trackable):
         children = dict(super()._trackable_children(save_type, **arguments))
         if save_type != "checkpoint":
             children.pop(_STATE, None)
-        elif self._restores.lacks(self, _STATE) and tf.executing_eagerly():
+        elif self._restores.lacks(self, _STATE):
             self._begin_empty()
         return children
 
     def _begin_empty(self) -> None:
-        """Discards what is accumulated, and logs one warning for all accumulators of a restore."""
+        """Discards what is accumulated eagerly, and logs a warning for all accumulators at once."""
         global _warned_restore
-        discarded = int(self.reset(self.global_step()))
+        if tf.executing_eagerly():
+            discarded, step = int(self.reset(self.global_step())), int(self.global_step())
+            what = (
+                f"its round begins empty ({discarded} gradients of the time before were "
+                f"discarded), and its step stays {step}, which set_global_step changes"
+            )
+        else:
+            what = (
+                "the restore leaves its round and its step as they are in the session. Run the "
+                "operation of reset() to discard gradients of the time before"
+            )
         if self._self_update_uid == _warned_restore:
             return
         _warned_restore = self._self_update_uid
         _LOG.warning(
             "The checkpoint that is restored has no state of %s '%s', because an older version of "
-            "tf_condacc saved it: its round begins empty (%d gradients of the time before were "
-            "discarded), and its step stays %d, which set_global_step changes. The same holds for "
-            "all other accumulators of the checkpoint.",
+            "tf_condacc saved it: %s. The same holds for all other accumulators of the checkpoint.",
             type(self).__name__,
             self._handle_name(),
-            discarded,
-            int(self.global_step()),
+            what,
         )
 
     def __copy__(self) -> ConditionalAccumulatorBase:
