@@ -2,7 +2,7 @@
 #   make build | demo | test | test-long | test-reference | test-planted | test-mutants | bench
 #   make wheel | wheel-cuda | wheels | test-versions | test-compilers | docs | pictures | lint | format
 #   make tsan | asan | fuzz | soak | reliability
-#   make test-aarch64 | test-gpu-emulated | test-gpu-emulated-plugin | clean
+#   make test-aarch64 | test-gpu-emulated | test-gpu-emulated-plugin | pack-tensorflow | clean
 # CONDACC_PYTHON, CONDACC_CUDA, CUDA_HOME and CXX are explained in configure.sh.
 
 PYTHON := $(or $(CONDACC_PYTHON),.venv/bin/python)
@@ -33,7 +33,8 @@ PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
 
 .PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
   wheels test-versions test-compilers docs pictures lint format clean test-planted test-mutants \
-  test-gpu-emulated test-gpu-emulated-plugin fuzz soak reliability test-aarch64 test-aarch64-core
+  test-gpu-emulated test-gpu-emulated-plugin pack-tensorflow fuzz soak reliability test-aarch64 \
+  test-aarch64-core
 
 .NOTPARALLEL:
 
@@ -115,6 +116,10 @@ test-gpu-emulated-plugin: configure
 	$(if $(NO_EMULATED_GPU),\
 	  @echo 'The plugin on the emulated GPU left out: $(NO_EMULATED_GPU)',\
 	  CONDACC_PYTHON='$(PYTHON)' tests/gpu/emulated/plugin/run.sh)
+
+# Packs TensorFlow and the plugin for a machine with a GPU and without a network.
+pack-tensorflow: build
+	$(PYTHON) tests/gpu/pack_tensorflow.py
 
 # Measures the library that pip builds.
 bench: configure

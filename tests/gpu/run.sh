@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all checks that need a GPU, in less than ten minutes, on a machine that has nvcc, g++ and a
-# GPU. Only step 5 needs Bazel and TensorFlow. GoogleTest is not needed.
+# Runs all checks that need a GPU, in less than ten minutes without step 5, on a machine that has
+# nvcc, g++ and a GPU. Only step 5 needs TensorFlow. GoogleTest is not needed.
 #
 # usage: tests/gpu/run.sh [OUTPUT_DIRECTORY]
 #
@@ -8,7 +8,9 @@
 # 2. runs the launchers' tests
 # 3. the benchmark beside PyTorch and CuPy, where Python has PyTorch
 # 4. compute-sanitizer on the small tests, where it is installed
-# 5. only if CONDACC_PYTHON is set: the plugin's tests, with no time limit
+# 5. only if TENSORFLOW_PARTS or CONDACC_PYTHON is set: the emulated GPU's tests of the plugin, a
+#    benchmark in TensorFlow, and the Python tests. With CONDACC_PYTHON, the plugin is built, and
+#    all Python tests run, with no time limit.
 #
 # If a step fails or takes too long, the others run nevertheless. The results are two files:
 # report.txt, with everything that was printed, and bench.json.
@@ -17,10 +19,13 @@
 #   CUDA_HOME   The CUDA toolkit (/usr/local/cuda, else that of nvcc on PATH).
 #   CUDA_ARCHS  The architectures to compile for, such as sm_90 (sm_80,sm_90,compute_90).
 #   CXX         The C++ compiler (g++).
-#   PYTHON      For the benchmark (python3).
+#   PYTHON      For the benchmark and TENSORFLOW_PARTS (python3).
 #   BUILD       Where to build (a temporary folder, which is removed).
 #   TF_CONDACC_TEST_SEED, TF_CONDACC_TEST_ROUNDS   Passed on to the tests.
-#   CONDACC_PYTHON  A Python with a TensorFlow that sees the GPU, for the plugin.
+#   STEPS       The steps to run (build run_tests benchmark sanitize plugin).
+#   TENSORFLOW_PARTS  A folder with TensorFlow and the plugin, packed by pack_tensorflow.py for the
+#                     version of PYTHON.
+#   CONDACC_PYTHON    A Python with a TensorFlow that sees the GPU, and what `make build` needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -36,6 +41,7 @@ else
 fi
 readonly OUT BUILD CXX PYTHON
 readonly BUILD_SECONDS=200 TEST_SECONDS=60 BENCHMARK_SECONDS=120 SANITIZER_SECONDS=40
+readonly PLUGIN_TEST_SECONDS=120 PYTHON_TEST_SECONDS=400
 
 say() { echo; echo "=== $* ($((SECONDS / 60)) min $((SECONDS % 60)) s)"; }
 fail() { echo "FAILED: $*"; FAILED+=("$*"); }
@@ -43,7 +49,7 @@ fail() { echo "FAILED: $*"; FAILED+=("$*"); }
 # limited NAME SECONDS COMMAND...: runs a command, and notes its name if it fails or takes too long.
 limited() {
   local status=0
-  timeout --kill-after=10 "$2" "${@:3}" || status=$?
+  timeout --signal=INT --kill-after=20 "$2" "${@:3}" || status=$?
   if ((status == 124 || status == 137)); then fail "$1 took more than $2 s"; return; fi
   if ((status)); then fail "$1"; fi
 }
@@ -150,30 +156,56 @@ sanitize() {
     "$BUILD/accumulator_gpu_test" --gtest_filter='*MayEnd*:*States*'
 }
 
+# Lets Python and the loader find the packed TensorFlow. It was built for CUDA 12, and works with
+# the libraries of CUDA 13 under the old names.
+unpack_tensorflow() {
+  local site=$BUILD/tensorflow name library
+  mkdir -p "$site"
+  cat "$TENSORFLOW_PARTS"/part.* | tar -x -C "$site" -I 'xz -T0' || return
+  # A library that was built since stays.
+  cp --update --preserve=timestamps "$site"/lib/_* tf_condacc
+  for name in libcublas.so.12 libcublasLt.so.12 libcufft.so.11 libcusolver.so.11; do
+    library=$(find -L "$CUDA" -maxdepth 4 -name "${name%.*}.[0-9][0-9]" -print -quit)
+    ln -sf "$library" "$site/lib/$name"
+  done
+  export PYTHONPATH=$site LD_LIBRARY_PATH=$site/lib:$(dirname "$library")
+}
+
 plugin() {
+  local python=$PYTHON seconds=$PYTHON_TEST_SECONDS tests
   local sees='import tensorflow as tf; raise SystemExit(not tf.config.list_physical_devices("GPU"))'
-  if [[ -z ${CONDACC_PYTHON:-} ]]; then echo "left out: CONDACC_PYTHON is not set"; return; fi
-  if ! "$CONDACC_PYTHON" -c "$sees" 2>/dev/null; then
-    fail "$CONDACC_PYTHON has no TensorFlow that sees a GPU"
+  tests=(tests/{accumulators,towers,drop_stale,sync_replicas,estimator,keras,distribute})
+  if [[ -n ${TENSORFLOW_PARTS:-} ]]; then
+    unpack_tensorflow || { fail "unpacking TensorFlow"; return; }
+  elif [[ -n ${CONDACC_PYTHON:-} ]]; then
+    python=$CONDACC_PYTHON seconds=0 tests=(tests)
+    make build || { fail "build of the plugin"; return; }
+  else
+    echo "left out: neither TENSORFLOW_PARTS nor CONDACC_PYTHON is set"
     return
   fi
-  if ! make build || ! "$CONDACC_PYTHON" -m pytest --device gpu tests; then fail "plugin"; fi
+  # Without these, products of matrices are not exact, and one process takes all memory.
+  export NVIDIA_TF32_OVERRIDE=0 TF_FORCE_GPU_ALLOW_GROWTH=true
+  if ! "$python" -c "$sees"; then fail "the TensorFlow of $python sees no GPU"; return; fi
+  export PYTHONPATH=tests/gpu/real:tests/gpu/emulated/plugin${PYTHONPATH:+:$PYTHONPATH}
+  local pytest=("$python" -m pytest -p no:cacheprovider -p failures_at_once -q --no-summary
+                --tb=short --device gpu)
+  limited "tests of the emulated GPU on this one" "$PLUGIN_TEST_SECONDS" "${pytest[@]}" \
+    -p emulated_gpu tests/gpu/emulated/plugin --ignore=tests/gpu/emulated/plugin/test_waits.py
+  limited "benchmark in TensorFlow" "$BENCHMARK_SECONDS" "$python" tests/gpu/bench_in_tensorflow.py
+  limited "Python tests" "$seconds" "${pytest[@]}" --dist worksteal \
+    -n "$(($(nproc) > 3 ? $(nproc) - 2 : 1))" "${tests[@]}"
 }
 
 main() {
+  local step
   nvidia-smi || { echo "this machine has no GPU" >&2; exit 1; }
   CUDA=$(find_cuda)
   readonly CUDA
-  say "build"
-  build
-  say "tests of the launchers"
-  run_tests
-  say "benchmark"
-  benchmark
-  say "compute-sanitizer"
-  sanitize
-  say "plugin"
-  plugin
+  for step in ${STEPS:-build run_tests benchmark sanitize plugin}; do
+    say "${step//_/ }"
+    "$step"
+  done
   say "done"
   if ((${#FAILED[@]})); then printf 'failed: %s\n' "${FAILED[@]}"; exit 1; fi
 }

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ["EMULATED_QUIET"] = "1"
 
 import tensorflow as tf  # noqa: E402
+from ops_on_gpu import put_ops_on_the_gpu  # noqa: E402
 from tensorflow.python.framework import load_library  # noqa: E402
 from tensorflow.python.framework import ops as tf_ops  # noqa: E402
 
@@ -63,23 +63,6 @@ def _put_graphs_on_the_cpu() -> None:
     tf_ops.Graph.__init__ = make_on_cpu
 
 
-def _on_gpu(function: Callable) -> Callable:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with tf.device("/device:GPU:0"):
-            return function(*args, **kwargs)
-
-    return call
-
-
-def _put_ops_on_the_gpu(ops: Any) -> None:
-    """Leaves out the gate's ops, because its step is a TensorFlow variable on the CPU."""
-    for name in dir(ops):
-        left_out = "gate" in name or "eager_fallback" in name
-        if name.startswith("condacc_") and not left_out and callable(getattr(ops, name)):
-            setattr(ops, name, _on_gpu(getattr(ops, name)))
-
-
 _put_graphs_on_the_cpu()
 tf.device("/CPU:0").__enter__()
 sys.path.insert(0, str(ROOT))
@@ -94,4 +77,4 @@ _library.condacc_emulated_use_stream(
         for function in (_device.condacc_emulated_push, _device.condacc_emulated_wait)
     )
 )
-_put_ops_on_the_gpu(native.ops)
+put_ops_on_the_gpu(native.ops)
