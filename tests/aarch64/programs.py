@@ -58,7 +58,8 @@ def test_parts() -> dict[str, Part]:
     tests = {f"{name}_test": _sources(name, "*_test.cc") for name in FOLDERS}
     tests["fuzz_test"] += [TESTS / "fuzz" / name for name in ("calls.cc", "states.cc")]
     tests["gpu_pass_test"] = _sources("gpu", "dense_pass_test.cc")
-    explorer = [file for file in _sources("explorer", "*.cc") if file.name != "main.cc"]
+    rooms = ("explorer", "explorer/programs", "explorer/training")
+    explorer = [file for room in rooms for file in _sources(room, "*.cc") if file.name != "main.cc"]
     explored = [file for file in build.groups_of(ROOT)["core"] if file.name != "timer_queue.cc"]
     return {
         **{name: Part("tests", files) for name, files in tests.items()},
