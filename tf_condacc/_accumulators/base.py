@@ -76,8 +76,8 @@ class ConditionalAccumulatorBase(Trackable):
     eagerly and is an attribute of the exported object. The accumulator of the loaded object is a
     new one, and empty: SavedModels contain no gradients.
 
-    ``tf.train.Checkpoint`` saves and restores an accumulator on a CPU that is an attribute of its
-    objects: the accumulated gradients with their contributors and weights, the step, and the number
+    ``tf.train.Checkpoint`` saves and restores an accumulator that is an attribute of its objects:
+    the accumulated gradients with their contributors and weights, the step, and the number
     of dropped gradients. A restored round continues with the same bits, and replaces the round that
     was there, as `reset` does. `tf_condacc.saveables` does the same for sessions.
 
@@ -603,9 +603,6 @@ class _ExportableResource(tf.saved_model.experimental.TrackableResource):
     def __init__(self, make: Callable[[bool], tf.Tensor]) -> None:
         super().__init__()
         self._make = make
-        # TensorFlow would make it in `tf.device("")`. Where the program sets no device, that is a
-        # CPU, even on a machine with a GPU.
-        self._resource_handle = make(True)
 
     def _create_resource(self) -> tf.Tensor:
         if tf.executing_eagerly():

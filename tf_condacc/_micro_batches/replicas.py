@@ -166,7 +166,7 @@ class WeightSum:
 
     def __init__(self, name: str, device: str | None) -> None:
         # Sums the weights and counts them, because not every micro-batch has a weight.
-        with _outside_of_functions(), _on(device):
+        with tf.init_scope(), tf.device(device):
             self.accumulator = _FoldingAccumulator(tf.float64, [2], name=name, reduction_type="SUM")
 
     def add(self, weight: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
@@ -213,7 +213,7 @@ class AbsenceCounts:
 
     def __init__(self, name: str, device: str | None, num_variables: int) -> None:
         self._num_variables = num_variables
-        with _outside_of_functions(), _on(device):
+        with tf.init_scope(), tf.device(device):
             self.accumulator = _FoldingAccumulator(
                 tf.float64, [num_variables], name=name, reduction_type="SUM"
             )
@@ -732,41 +732,19 @@ def _make_sums(
     """
     sparse_reduction = "GLOBAL_MEAN" if reduction_type == "MEAN" else reduction_type
     sums = []
-    with _outside_of_functions():
+    with tf.init_scope(), tf.device(device):
         for name, is_sparse, variable in zip(names, are_sparse, variables, strict=True):
             dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
-            with _on(device, of_tensorflow(variable).device):
-                if is_sparse:
-                    accumulator: Any = _SparseAccumulator(
-                        dtype, shape, name=name, reduction_type=sparse_reduction
-                    )
-                else:
-                    accumulator = _FoldingAccumulator(
-                        dtype, shape, name=name, reduction_type=reduction_type
-                    )
+            if is_sparse:
+                accumulator: Any = _SparseAccumulator(
+                    dtype, shape, name=name, reduction_type=sparse_reduction
+                )
+            else:
+                accumulator = _FoldingAccumulator(
+                    dtype, shape, name=name, reduction_type=reduction_type
+                )
             sums.append(VariableSum(accumulator, name, variable))
     return sums
-
-
-@contextlib.contextmanager
-def _outside_of_functions() -> Iterator[None]:
-    """Makes accumulators outside of functions under construction and of their devices."""
-    with tf.init_scope(), tf.device(None):
-        yield
-
-
-def _on(device: str | None, otherwise: str = "/device:CPU:0") -> contextlib.AbstractContextManager:
-    """Puts accumulators on a replica's device.
-
-    Args:
-        device: The device. None without a strategy.
-        otherwise: Whose type and number are taken in eager mode if there is no device. In a graph,
-            TensorFlow chooses the device.
-    """
-    if device is None and tf.executing_eagerly():
-        spec = tf.DeviceSpec.from_string(otherwise)
-        device = f"/device:{spec.device_type}:{spec.device_index}" if spec.device_type else None
-    return tf.device(device)
 
 
 def _multiplied(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:

@@ -138,8 +138,8 @@ class RoundSum {
   // Returns whether FinishShared() may be called while RunSave() runs.
   virtual bool may_finish_shared() const { return false; }
   // Unlocked: does what Finish() does, in new memory. Leaves the sum as it is, because another
-  // thread may be saving it. Returns false if memory is refused, and then Finish() must be called
-  // after the save.
+  // thread may be saving it. Returns false if memory or the work is refused, and then Finish() must
+  // be called after the save.
   virtual bool FinishShared(Workspace& /*workspace*/, Value* /*value*/) noexcept { return false; }
   // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
   // InvalidArgument if that does not fit the options, whose kind and type it has. After an error,

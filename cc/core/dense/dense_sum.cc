@@ -208,8 +208,7 @@ bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
   args.out_is_float32 = false;
   args.divisor = DivisorOf(options_.reduction, TotalWeight());
   workspace.Add(args);
-  value->failure = FailureOf(workspace);
-  return true;
+  return FailureOf(workspace).ok();
 }
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {

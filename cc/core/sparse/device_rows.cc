@@ -199,7 +199,8 @@ Status DeviceRows::RunSave(Workspace& workspace, SumPlacer place) {
     Status failure;
     status = ReadFailure(bad.indices, static_cast<size_t>(end - bad.first_entry), bad.index_bound,
                          workspace, &failure);
-    return status.ok() ? failure : status;
+    if (!status.ok() || !failure.ok()) return status.ok() ? failure : status;
+    return Status(StatusCode::kInternal, "The device has found a bad index that no gradient has");
   }
   Merged rows;
   if (status.ok()) status = WriteRows(merging, workspace, &rows);
@@ -222,6 +223,10 @@ Status DeviceRows::RunSave(Workspace& workspace, SumPlacer place) {
 Status DeviceRows::Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace) {
   static constexpr double kMaxCount = 1ll << 53;
   const auto size = static_cast<size_t>(saved.shape.dim(0));
+  if (saved.shape.dim(0) > kMaxEntries) {
+    return Status(StatusCode::kResourceExhausted,
+                  "Expected fewer than 2**31 rows to be restored on a device");
+  }
   std::vector<int64_t> indices(size), counts(size);
   std::vector<double> weights(size);
   if (size > 0) {
@@ -232,7 +237,7 @@ Status DeviceRows::Restore(const SavedSum& saved, int64_t index_bound, Workspace
       CheckSavedRows(indices.data(), weights.data(), size, index_bound, saved.total_weight);
   if (!status.ok()) return status;
   const auto is_count = [](double weight) {
-    return weight <= kMaxCount && weight == std::floor(weight);
+    return weight >= 1 && weight <= kMaxCount && weight == std::floor(weight);
   };
   if (options_.reduction == Reduction::kMean &&
       !std::all_of(weights.begin(), weights.end(), is_count)) {

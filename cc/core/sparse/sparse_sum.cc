@@ -153,19 +153,26 @@ bool SparseSum<Rows>::EndFold() noexcept {
 
 template <class Rows>
 void SparseSum<Rows>::BeginSave(SavedSum* saved) {
+  saved->total_weight = TotalWeight();
+  save_failure_ = Status();
+  for (const auto* gradients : {&bad_, &pending_}) {
+    const auto bad = std::find_if(gradients->begin(), gradients->end(), IsBad);
+    if (bad == gradients->end()) continue;
+    save_failure_ = bad->failure;
+    return;
+  }
   rows_.BeginSave(pending_, num_pending(), TotalWeight());
   for (auto early = FirstEarly(); early != pending_.end(); ++early) {
     saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
                             static_cast<const char*>(early->values.data())});
   }
   saved->arrivals = order_.arrivals();
-  saved->total_weight = TotalWeight();
 }
 
 template <class Rows>
 Status SparseSum<Rows>::RunSave(Workspace& workspace, SumPlacer place) {
   const Status status =
-      bad_.empty() ? rows_.RunSave(OfRows(workspace), place) : bad_.front().failure;
+      save_failure_.ok() ? rows_.RunSave(OfRows(workspace), place) : save_failure_;
   if (status.code() != StatusCode::kInvalidArgument) return status;
   return Status(status.code(), status.message() +
                                    ". The next take discards this gradient; until "

@@ -101,12 +101,14 @@ class SparseSum final : public RoundSum {
   double total_weight_ = 0;      // The sum of their weights, unless `order_` has it.
   ContributorOrder order_;       // Empty if gradients are added in order of arrival.
   std::list<Gradient> pending_;  // In the order in which they are added: the early ones last.
-  std::vector<std::list<Gradient>::iterator> early_;  // Has room for all of `order_`.
-  size_t pending_bytes_ = 0;                          // Bytes of the first num_pending().
+  // Points to the early gradients, in their order. Has room for all gradients of `order_`.
+  std::vector<std::list<Gradient>::iterator> early_;
+  size_t pending_bytes_ = 0;  // Bytes of the first num_pending().
   size_t held_bytes_ = 0;
   std::list<Gradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
   bool has_folded_ = false;  // If true, the last RunFold() has merged `folding_`.
+  Status save_failure_;      // Why what BeginSave() has found cannot be saved.
   std::list<Gradient> bad_;  // The gradients that folds could not add, in order of arrival.
   RowFormat format_;
   Rows rows_;

@@ -114,8 +114,8 @@ copied, and are then not in the state.
 state: The state, in a format that has a version: [n] uint8. It depends on what was accumulated, and
   not on how much of it had been added up.
 
-Unimplemented if the accumulator is on a GPU and has gradients; ResourceExhausted if memory is
-short.
+InvalidArgument if the accumulator is on a GPU and a gradient has a bad index, which the next take
+discards; ResourceExhausted if memory is short.
 )");
 
 REGISTER_OP("Condacc>AccumulatorRestore")
@@ -135,8 +135,8 @@ served if the state has enough gradients for it.
 state: A state that Condacc>AccumulatorSave has output, perhaps in another process: [n] uint8.
 
 InvalidArgument if `state` is not a vector, is damaged, or is the state of an accumulator of another
-kind, dtype, shape, reduction_type or num_contributors; Unimplemented if the accumulator is on a GPU and the state has
-gradients; ResourceExhausted if memory is short. After an error nothing has changed.
+kind, dtype, shape, reduction_type or num_contributors; ResourceExhausted if memory is short. After
+an error nothing has changed.
 )");
 
 }  // namespace

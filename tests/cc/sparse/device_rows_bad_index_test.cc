@@ -166,6 +166,9 @@ TEST_P(BadRowsTest, ACancelledTakeLeavesTheErrorToTheNext) {
   device_.OnSort(nullptr);
   EXPECT_EQ(cancelled.status().code(), StatusCode::kCancelled);
   EXPECT_EQ(accumulator_->num_accumulated(), 20);
+  const auto allocate = [](size_t, char**) { return Status(); };
+  const Status saved = accumulator_->Save(device_, allocate);
+  EXPECT_EQ(saved.code(), StatusCode::kInvalidArgument) << "the take has found the bad gradient";
   ApplyBad(-1);
   ExpectTakeToBeRefused(
       21, std::string(kTooHigh) + ". This gradient and 1 more like it were discarded");
