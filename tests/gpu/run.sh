@@ -162,7 +162,7 @@ unpack_tensorflow() {
   local site=$BUILD/tensorflow name library
   mkdir -p "$site"
   cat "$TENSORFLOW_PARTS"/part.* | tar -x -C "$site" -I 'xz -T0' || return
-  # A library that was built since stays.
+  # A library in tf_condacc that is newer than the packed one is kept.
   cp --update --preserve=timestamps "$site"/lib/_* tf_condacc
   for name in libcublas.so.12 libcublasLt.so.12 libcufft.so.11 libcusolver.so.11; do
     library=$(find -L "$CUDA" -maxdepth 4 -name "${name%.*}.[0-9][0-9]" -print -quit)

@@ -1,4 +1,4 @@
-"""What tests cannot show on a machine with a GPU."""
+"""Skips tests of what a machine with a GPU does not show."""
 
 from __future__ import annotations
 

@@ -399,7 +399,7 @@ class ConditionalAccumulatorBase(Trackable):
         return children
 
     def _begin_empty(self) -> None:
-        """Discards what is accumulated eagerly, and logs a warning for all accumulators at once."""
+        """Discards the accumulated gradients in eager mode. Logs one warning for each restore."""
         global _warned_restore
         if tf.executing_eagerly():
             discarded, step = int(self.reset(self.global_step())), int(self.global_step())

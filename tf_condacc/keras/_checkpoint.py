@@ -13,7 +13,7 @@ from tf_condacc._accumulators.base import ConditionalAccumulatorBase
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc.keras._accumulation import accumulation_of
 
-# What a model may have beside layers, optimizers and variables that a checkpoint has to contain.
+# Objects of these types in attributes of a model are saved beside its variables.
 _OTHERS = (tf.Module, tf.random.Generator, ConditionalAccumulatorBase, GradientAccumulator)
 
 
@@ -198,7 +198,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             if optimizer.built:
                 raise ValueError(
                     f"TrainingCheckpoint of model '{self.model.name}' does not have the variables "
-                    f"of optimizer '{optimizer.name}', which was built after it was made. Call the "
+                    f"of optimizer '{optimizer.name}', which was built after this callback was made. Call the "
                     "optimizer's build() before, with the variables that it trains."
                 )
         self._position.assign([epoch, batch])

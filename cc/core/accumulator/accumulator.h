@@ -128,8 +128,8 @@ class Accumulator {
   // may be applied, which are then not in the state. All folds wait for the copy, so applies may
   // wait if too much is pending. Takes of sparse gradients wait for it, too, and a take of dense
   // ones does if a borrowed gradient is being saved or memory for its value is refused. Changes
-  // nothing. Returns ResourceExhausted if memory is refused, and an error if the take of the round
-  // would report one.
+  // nothing. Returns ResourceExhausted if memory is refused. On a device, returns the error of a
+  // fold that has failed, or that of a bad index.
   Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a

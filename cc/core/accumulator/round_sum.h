@@ -130,9 +130,9 @@ class RoundSum {
   // total weight, the arrivals and the early gradients in `*saved`. May throw std::bad_alloc.
   // EndSave() follows.
   virtual void BeginSave(SavedSum* /*saved*/) {}
-  // Unlocked: asks for memory once, and copies the sum of the noted gradients to it, of which some
-  // are not early. Changes nothing. Returns an error if memory is refused, or if the gradients are
-  // spoilt, as far as the sum knows. May throw std::bad_alloc.
+  // Unlocked: asks for memory once, and writes the sum of the noted gradients to it, of which some
+  // are not early. Changes nothing. Returns an error if memory is refused, if an earlier fold has
+  // failed, or if a gradient is found to be bad. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
   // Returns whether FinishShared() may be called while RunSave() runs.

@@ -23,9 +23,9 @@ class Workspace {
   virtual Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) = 0;
   // Does what AddDense() does.
   virtual void Add(const DenseAddArgs& args) = 0;
-  // Returns the error of an Add() that failed, if there was one. The output of that Add() is not
-  // valid.
-  virtual Status failure() const { return Status(); }
+  // Returns the error of an Add() that has failed since the last call, if there was one. The output
+  // of that Add() is not valid.
+  virtual Status TakeFailure() noexcept { return Status(); }
   // Fills memory with zeros.
   virtual Status Clear(void* to, size_t num_bytes) = 0;
   virtual Status Copy(const void* from, size_t num_bytes, void* to) = 0;

@@ -189,7 +189,7 @@ Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
   save_.out = on_device ? on_device.data() : memory.values;
   save_.out_is_float32 = SumsInFloat32(options_.type);
   workspace.Add(RunFirstPasses(save_, workspace));
-  status = workspace.failure();
+  status = workspace.TakeFailure();
   if (!status.ok() || !on_device) return status;
   return workspace.CopyNow(on_device.data(), num_elements_ * SizeOf(type), memory.values);
 }
@@ -208,7 +208,7 @@ bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
   args.out_is_float32 = false;
   args.divisor = DivisorOf(options_.reduction, TotalWeight());
   workspace.Add(args);
-  return FailureOf(workspace).ok();
+  return workspace.TakeFailure().ok();
 }
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
@@ -285,14 +285,6 @@ DenseAddArgs DenseSum::RunFirstPasses(DenseAddArgs args, Workspace& workspace) c
     args.num_inputs -= pass.num_inputs;
   }
   return args;
-}
-
-Status DenseSum::FailureOf(const Workspace& workspace) noexcept {
-  try {
-    return workspace.failure();
-  } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kInternal, "Out of memory");
-  }
 }
 
 std::unique_ptr<RoundSum> NewDenseSum(const SumOptions& options) {

@@ -96,10 +96,9 @@ class DenseSum final : public RoundSum {
   // Returns whether there is memory in which several gradients can be added.
   bool HasRoomToAdd() const { return !SumsInFloat32(options_.type) || float32_sum_; }
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
-  static Status FailureOf(const Workspace& workspace) noexcept;
   // Records the first failure of the workspace, which Finish() will report.
-  void NoteFailure(const Workspace& workspace) noexcept {
-    if (failure_.ok()) failure_ = FailureOf(workspace);
+  void NoteFailure(Workspace& workspace) noexcept {
+    if (failure_.ok()) failure_ = workspace.TakeFailure();
   }
   // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
   void Hold(size_t bytes) noexcept {

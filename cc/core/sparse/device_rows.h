@@ -22,9 +22,10 @@ namespace condacc {
 // - Indices are not checked before they are merged, so that no apply waits for the device.
 // - Fold() and PrepareFinish() wait for the device, to learn how many rows there are and whether an
 //   index is bad. If one is, they wait again, to find all gradients that have a bad index.
-// - Gradients with weights have no means, and only means need the weight of a row. So each row has
-//   the number of its gradients instead. If the weight of all gradients is lower, that is saved in
-//   its place, rounded down, since a row cannot weigh more.
+// - A row has the number of the gradients that contain it, and not their weight: only kMean divides
+//   by the weight of a row, and it accepts no weights on a device. The saved weight of a row must
+//   not exceed that of all gradients, so RunSave() writes the lower of the number and that weight,
+//   rounded down.
 class DeviceRows {
  public:
   using Workspace = DeviceWorkspace;

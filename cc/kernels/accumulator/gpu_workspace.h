@@ -40,9 +40,9 @@ class GpuWorkspace : public DeviceWorkspace {
     MutexLock lock(&mu_);
     failure_ = std::move(status);
   }
-  Status failure() const override {
+  Status TakeFailure() noexcept override {
     MutexLock lock(&mu_);
-    return failure_;
+    return std::exchange(failure_, Status());
   }
   Status Clear(void* to, size_t num_bytes) override {
     const auto active = stream_.Activate();
@@ -76,7 +76,7 @@ class GpuWorkspace : public DeviceWorkspace {
  private:
   tensorflow::OpKernelContext* const ctx_;
   const GpuStream stream_;
-  mutable Mutex mu_;
+  Mutex mu_;
   Status failure_ CONDACC_GUARDED_BY(mu_);
 };
 

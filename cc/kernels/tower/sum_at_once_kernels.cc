@@ -54,7 +54,7 @@ class TowerDenseSumAtOnceOp : public Kernel {
     OpWorkspace workspace;
     device_.make_workspace(ctx, &workspace);
     (*workspace).Add(args);
-    const Status failure = (*workspace).failure();
+    const Status failure = (*workspace).TakeFailure();
     if (failure.ok()) return absl::OkStatus();
     return ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum())));
   }

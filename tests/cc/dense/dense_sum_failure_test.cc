@@ -17,13 +17,17 @@ class FailingWorkspace : public TestWorkspace {
  public:
   void Add(const DenseAddArgs& args) override {
     TestWorkspace::Add(args);
-    has_failed_ = true;
+    has_failed_ = refuses_;
   }
-  Status failure() const override {
-    return has_failed_ ? Status(StatusCode::kInternal, "The device refuses") : Status();
+  Status TakeFailure() noexcept override {
+    return std::exchange(has_failed_, false) ? Status(StatusCode::kInternal, "The device refuses")
+                                             : Status();
   }
+  // Refuses no more.
+  void Recover() { refuses_ = false; }
 
  private:
+  bool refuses_ = true;
   bool has_failed_ = false;
 };
 
@@ -59,6 +63,22 @@ TEST_F(WorkspaceFailures, AFoldThatFailedSpoilsTheTake) {
   accumulator_.Request(take.ptr(), nullptr, workspace_);
   ExpectSpoiled(take);
   ExpectNextRoundIsSound();
+}
+
+TEST_F(WorkspaceFailures, ASaveThatFailedSpoilsNothing) {
+  for (int i = 0; i < 2; ++i) Apply(workspace_);
+  alignas(64) char bytes[1024];
+  const Status saved = accumulator_.Save(failing_, [&](size_t num_bytes, char** memory) {
+    EXPECT_LE(num_bytes, sizeof(bytes));
+    *memory = bytes;
+    return Status();
+  });
+  EXPECT_EQ(saved.message(), "The device refuses (accumulator 'tested')");
+  failing_.Recover();
+  DenseTake take(2);
+  accumulator_.Request(take.ptr(), nullptr, failing_);
+  ASSERT_TRUE(take.is_served()) << take.status().message();
+  EXPECT_EQ(take.values<float>(), std::vector<float>{2});
 }
 
 TEST_F(WorkspaceFailures, ALastPassThatFailedSpoilsTheTake) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "cc/core/base/buffer.h"
@@ -96,9 +97,9 @@ class CudaWorkspace : public DeviceWorkspace {
     MutexLock lock(&mu_);
     if (!status.ok()) failure_ = std::move(status);
   }
-  Status failure() const override {
+  Status TakeFailure() noexcept override {
     MutexLock lock(&mu_);
-    return failure_;
+    return std::exchange(failure_, Status());
   }
   Status Clear(void* to, size_t num_bytes) override {
     return QueueZeros(to, num_bytes, stream_.get());
@@ -124,7 +125,7 @@ class CudaWorkspace : public DeviceWorkspace {
 
  private:
   CudaStream& stream_;
-  mutable Mutex mu_;
+  Mutex mu_;
   Status failure_ CONDACC_GUARDED_BY(mu_);
 };
 

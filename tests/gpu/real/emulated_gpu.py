@@ -1,9 +1,8 @@
 """Lets the tests of the emulated GPU run on a real one: a plugin of pytest.
 
-TensorFlow places other ops than tf_condacc's itself. Nothing here counts what is put on the stream
-or how often it is waited for, nor stops it. So the checks that something was put on the stream
-always pass; but the ops are placed on the GPU, and most tests forbid TensorFlow to place them
-elsewhere. The tests in test_waits.py cannot be run.
+tf_condacc's ops are put on the GPU, and TensorFlow places all others. A real stream can be neither
+counted nor stopped: `num_pushed` grows with each call, so the checks that something was put on the
+stream always pass, and test_waits.py must be left out.
 """
 
 from __future__ import annotations
