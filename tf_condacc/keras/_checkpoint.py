@@ -198,8 +198,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             if optimizer.built:
                 raise ValueError(
                     f"TrainingCheckpoint of model '{self.model.name}' does not have the variables "
-                    f"of optimizer '{optimizer.name}', which was built after this callback was made. Call the "
-                    "optimizer's build() before, with the variables that it trains."
+                    f"of optimizer '{optimizer.name}', which was built after this callback was made. "
+                    "Call the optimizer's build() before, with the variables that it trains."
                 )
         self._position.assign([epoch, batch])
         self._manager.save()
