@@ -198,7 +198,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             if optimizer.built:
                 raise ValueError(
                     f"TrainingCheckpoint of model '{self.model.name}' does not have the variables "
-                    f"of optimizer '{optimizer.name}', which was built after this callback was made. "
+                    f"of optimizer '{optimizer.name}', which was built after this callback. "
                     "Call the optimizer's build() before, with the variables that it trains."
                 )
         self._position.assign([epoch, batch])
