@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 import time
+import unittest.mock
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from tests.distribute.training import Training, big_batch, largest_difference, r
 from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
 from tf_condacc import ApplyOutcome
+from tf_condacc._micro_batches import workers
 
 LIMIT_SECS = 60
 pytestmark = isolated()
@@ -43,7 +46,7 @@ def _expect(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def _train_as_multi_worker(spec: dict[str, list[str]], job: str, task: int) -> None:
+def _train_as_multi_worker(spec: dict[str, list[str]], job: str, task: int, folder: Path) -> None:
     os.environ["TF_CONFIG"] = json.dumps(
         {"cluster": {"worker": spec["worker"]}, "task": {"type": job, "index": task}}
     )
@@ -55,6 +58,7 @@ def _train_as_multi_worker(spec: dict[str, list[str]], job: str, task: int) -> N
     assert largest_difference(training.weights, big_batch("Adam", steps=3)) < 1e-6
     _accumulate_on_each_worker(strategy)
     _clip_the_weighted_mean_of_workers(strategy)
+    _continue_from_a_checkpoint(strategy, folder)
     if task == 1:
         _expect_that_another_workers_accumulator_is_out_of_reach()
 
@@ -98,6 +102,51 @@ def _clip_the_weighted_mean_of_workers(strategy: tf.distribute.Strategy) -> None
     np.testing.assert_allclose(weights.numpy(), [-0.75, -1.0], rtol=1e-6)
 
 
+def _continue_from_a_checkpoint(strategy: tf.distribute.Strategy, folder: Path) -> None:
+    """The workers restore what all of them have accumulated from the checkpoint of the first."""
+    undisturbed, saved, restored = (
+        Training(strategy, "Adam", num_micro_batches=4) for _ in range(3)
+    )
+    undisturbed.train(range(8))
+    saved.train(range(6))
+    number = strategy.cluster_resolver.task_id
+    log = unittest.mock.Mock()
+    with unittest.mock.patch.multiple(workers, _PATIENCE_SECS=0.5, _LOG=log):
+        if number == 1:
+            time.sleep(2)  # The first worker waits for it.
+        saved.checkpoint().save(str(folder / f"worker_{number}" / "saved"))
+    if number == 0:
+        text, *arguments = log.warning.call_args.args
+        assert "'gradient_accumulator' is being saved for 0.5 s" in text % tuple(arguments)
+    first = str(folder / "worker_0")
+    _expect(lambda: tf.train.latest_checkpoint(first) is not None, "the first worker's checkpoint")
+    path = tf.train.latest_checkpoint(first)
+    restored.checkpoint().restore(path).assert_consumed()
+    assert int(restored.accumulator.num_accumulated()) == 2
+    _expect_that_the_state_of_one_worker_is_refused(restored.accumulator)
+    restored.train(range(6, 8))
+    for expected, weights in zip(undisturbed.weights, restored.weights, strict=True):
+        assert expected.tobytes() == weights.tobytes()
+
+
+def _expect_that_the_state_of_one_worker_is_refused(
+    accumulator: tf_condacc.GradientAccumulator,
+) -> None:
+    state = accumulator._trackable_children()["state"]
+    tensors = state._serialize_to_tensors()
+    layout = json.loads(tensors["layout"].numpy())
+    del layout["replicas"]["1"]
+    sizes = tensors["sizes"][: len(tensors["sizes"]) // 2]
+    of_one = {
+        "layout": tf.constant(json.dumps(layout)),
+        "sizes": sizes,
+        "states": tensors["states"][: tf.reduce_sum(sizes)],
+    }
+    error = raised(lambda: state._restore_from_tensors(of_one))
+    assert "expected the replicas [0, 1], got [0]" in error
+    assert int(accumulator.num_accumulated()) == 2
+
+
 def _expect_that_another_workers_accumulator_is_out_of_reach() -> None:
     own = tf_condacc.ConditionalAccumulator(tf.float32, name="own")
     uses = {
@@ -125,7 +174,10 @@ def _expect_that_another_workers_accumulator_is_out_of_reach() -> None:
 
 def test_workers_of_multi_worker_mirrored_train_as_with_one_big_batch(tmp_path):
     cluster = ForkedCluster(
-        tmp_path, 0, 2, lambda job, task, _: _train_as_multi_worker(cluster.spec, job, task)
+        tmp_path,
+        0,
+        2,
+        lambda job, task, _: _train_as_multi_worker(cluster.spec, job, task, tmp_path),
     )
     with cluster:
         cluster.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,7 @@ class Training:
         self._num_micro_batches = num_micro_batches
         with strategy.scope():
             self._model, self._optimizer = make_model(), make_optimizer(optimizer)
-            self._accumulator = tf_condacc.GradientAccumulator(
+            self.accumulator = tf_condacc.GradientAccumulator(
                 self._model.trainable_variables, num_micro_batches
             )
 
@@ -120,26 +120,38 @@ class Training:
 
     def run(self, steps: int, in_function: bool = True) -> None:
         """Makes updates, each from all data."""
+        self.train(range(steps * self._num_micro_batches), in_function)
+
+    def train(self, numbers: Iterable[int], in_function: bool = True) -> None:
+        """Trains with some micro-batches, whose numbers count on from update to update."""
 
         def on_replicas(ids: Any, targets: Any) -> Any:
             return self._strategy.run(self._replica, args=(ids, targets))
 
         step = tf.function(on_replicas) if in_function else on_replicas
-        for _ in range(steps):
-            for number in range(self._num_micro_batches):
-                updated = step(self._part(IDS, number), self._part(TARGETS, number))
-                is_last = number == self._num_micro_batches - 1
-                for each in self._strategy.experimental_local_results(updated):
-                    assert bool(each) == is_last
+        for number in numbers:
+            updated = step(self._part(IDS, number), self._part(TARGETS, number))
+            is_last = (number + 1) % self._num_micro_batches == 0
+            for each in self._strategy.experimental_local_results(updated):
+                assert bool(each) == is_last
+
+    def checkpoint(self) -> tf.train.Checkpoint:
+        """Returns a checkpoint of all that an update changes."""
+        with self._strategy.scope():
+            self._optimizer.build(self._model.trainable_variables)
+        variables = [*self._model.trainable_variables, *self._optimizer.variables]
+        return tf.train.Checkpoint(
+            variables=[each.value for each in variables], accumulator=self.accumulator
+        )
 
     def _replica(self, ids: Any, targets: Any) -> Any:
         gradients = gradients_of(self._model, ids, targets, self._strategy.num_replicas_in_sync)
         assert isinstance(gradients[0], tf.IndexedSlices)
-        return self._accumulator.apply_gradients(self._optimizer, gradients)
+        return self.accumulator.apply_gradients(self._optimizer, gradients)
 
     def _part(self, data: np.ndarray, number: int) -> Any:
         """Returns each replica's part of a micro-batch."""
-        micro_batch = np.split(data, self._num_micro_batches)[number]
+        micro_batch = np.split(data, self._num_micro_batches)[number % self._num_micro_batches]
         parts = np.split(micro_batch, self._strategy.num_replicas_in_sync)
         return self._strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(parts[context.replica_id_in_sync_group])

@@ -18,6 +18,7 @@ from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, checked_va
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
 from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken, VariableSum
 from tf_condacc._micro_batches.state import GradientAccumulatorState
+from tf_condacc._micro_batches.workers import has_other_workers
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import (
     RestoreWatch,
@@ -72,7 +73,8 @@ class GradientAccumulator(Trackable):
 
     ``tf.train.Checkpoint`` saves and restores what is accumulated, eagerly also into an object that
     has not accumulated yet. A checkpoint without it discards what was accumulated before, as by
-    `reset`, and a warning is logged. SavedModels contain no gradients, and ``copy.deepcopy`` makes
+    `reset`, and a warning is logged. If the strategy has several workers, all of them must save the
+    checkpoint, because the state in it is that of all. SavedModels contain no gradients, and ``copy.deepcopy`` makes
     an object that is empty.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
@@ -478,7 +480,7 @@ class GradientAccumulator(Trackable):
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
         micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
         self._absences.add(micro_batch.absent)
-        if micro_batch.absent and updates.has_other_workers():
+        if micro_batch.absent and has_other_workers():
             self._absences.warn_of_workers()
         return micro_batch
 
@@ -554,7 +556,7 @@ class GradientAccumulator(Trackable):
 
         in_graph = not tf.executing_eagerly()
         # Workers that leave out different variables would wait for each other for ever.
-        may_be_absent = bool(absent) and not updates.has_other_workers()
+        may_be_absent = bool(absent) and not has_other_workers()
         branches = self._absences.branches(absent) if in_graph and may_be_absent else [Positions()]
 
         @not_converted

@@ -15,6 +15,7 @@ from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
 from tf_condacc._micro_batches.absences import Positions, positions_of
 from tf_condacc._micro_batches.checks import Checks, name_of, of_tensorflow
+from tf_condacc._micro_batches.workers import has_other_workers, replica_number
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import Trackable
@@ -411,6 +412,12 @@ class ReplicaAccumulators(Trackable):
             for replica, sums in self._sums.items()
         }
 
+    @property
+    def strategy_of_workers(self) -> tf.distribute.Strategy | None:
+        """The strategy, if it has replicas in other processes; None otherwise."""
+        strategy = self._strategy
+        return strategy if strategy is not None and has_other_workers(strategy) else None
+
     def roles(self, layout: Layout) -> list[tuple[int, str | int]]:
         """Returns the replica and the role of each accumulator of a layout, in a fixed order."""
         return [
@@ -673,7 +680,7 @@ class ReplicaAccumulators(Trackable):
                 f"is now used under {another}{described(strategy)}. Use it in functions "
                 "that are passed to strategy.run of the same strategy."
             )
-        return int(tf.get_static_value(context.replica_id_in_sync_group))
+        return replica_number()
 
     def _check_is_not_traced_without_weights(self) -> None:
         if self._is_traced_without_weights:

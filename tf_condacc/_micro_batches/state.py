@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_condacc._micro_batches.absences import KnownAbsences, Positions
 from tf_condacc._micro_batches.replicas import Layout, ReplicaAccumulators
+from tf_condacc._micro_batches.workers import gathered, own_replicas
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import Trackable
 
@@ -17,10 +19,11 @@ _VERSION = 1
 
 
 class GradientAccumulatorState(Trackable):
-    """What a `GradientAccumulator` has accumulated, on all replicas of this process.
+    """What a `GradientAccumulator` has accumulated, on all replicas.
 
     It is one child of the object in checkpoints, whatever accumulators the gradients have made, so
-    that a new object can be restored before its first micro-batch. The tensors are `layout`, which
+    that a new object can be restored before its first micro-batch. It has the replicas of all
+    workers, which must therefore save it together. The tensors are `layout`, which
     tells in JSON which accumulators there are, `[] string`; `sizes`, that of the state of each,
     `[num_accumulators] int64`; and `states`, one after another, `[n] uint8`.
 
@@ -36,8 +39,7 @@ class GradientAccumulatorState(Trackable):
         self._title = title
 
     def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
-        layout = self._replicas.layout()
-        states = _saved(self._replicas.handles(layout))
+        layout, states = self._layout_and_states()
         sizes = [tf.size(state, tf.int64) for state in states]
         text = {
             "version": _VERSION,
@@ -51,16 +53,47 @@ class GradientAccumulatorState(Trackable):
             "states": tf.concat(states, 0) if states else tf.zeros([0], tf.uint8),
         }
 
+    def _layout_and_states(self) -> tuple[Layout, list[tf.Tensor]]:
+        """Returns the accumulators of the replicas of all workers, and the state of each."""
+        layout = self._replicas.layout()
+        strategy = self._replicas.strategy_of_workers
+        if strategy is None:
+            return layout, _saved(self._replicas.handles(layout))
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                f"{self._title} has replicas on several workers, which can save it only in eager "
+                "mode: each saves the states of all."
+            )
+        records = {}
+        for replica in own_replicas(strategy):
+            part = {replica: layout[replica]} if replica in layout else {}
+            states = [state.numpy().tobytes() for state in _saved(self._replicas.handles(part))]
+            header = json.dumps({"replicas": part, "sizes": [len(state) for state in states]})
+            records[replica] = b"\0".join([header.encode(), b"".join(states)])
+        all_layouts: dict[int, Any] = {}
+        all_states: list[tf.Tensor] = []
+        for record in gathered(strategy, records, self._title):
+            header, _, data = record.partition(b"\0")
+            found = json.loads(header)
+            all_layouts |= found["replicas"]
+            all_states += _split(np.frombuffer(data, np.uint8), found["sizes"])
+        return all_layouts, all_states
+
     def _restore_from_tensors(self, restored_tensors: Mapping[str, tf.Tensor]) -> Any:
         states, sizes = restored_tensors["states"], restored_tensors["sizes"]
         if not tf.executing_eagerly():
             return self._restore_in_graph(sizes, states)
         layout, sets = self._checked_layout(restored_tensors["layout"].numpy(), sizes, states)
+        given = dict(zip(self._replicas.roles(layout), _split(states, sizes), strict=True))
+        strategy = self._replicas.strategy_of_workers
+        if strategy is not None:
+            numbers = own_replicas(strategy)
+            layout = {number: kinds for number, kinds in layout.items() if number in numbers}
+            given = {role: given[role] for role in self._replicas.roles(layout)}
         self._replicas.make_all(layout)
         # A checkpoint may have been saved before some of the accumulators were made. They become
         # like new ones, whose step is 0.
         own = self._replicas.layout()
-        given = dict(zip(self._replicas.roles(layout), _split(states, sizes), strict=True))
         restored = given
         if len(given) < len(self._replicas.roles(own)):
             new = self._replicas.emptied()
@@ -133,6 +166,12 @@ class GradientAccumulatorState(Trackable):
             raise self._invalid(
                 "The saved state is damaged: expected replicas from 0 to "
                 f"{own['num_replicas'] - 1}, got {sorted(checked)}."
+            )
+        expected = range(own["num_replicas"])
+        if self._replicas.strategy_of_workers and checked and set(checked) != set(expected):
+            raise self._invalid(
+                "The saved state is not that of all workers: expected the replicas "
+                f"{list(expected)}, got {sorted(checked)}."
             )
         number = len(self._replicas.roles(checked))
         found_sizes = sizes.numpy().ravel().tolist()

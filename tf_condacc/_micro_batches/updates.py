@@ -175,13 +175,6 @@ def absent_everywhere(is_absent: tf.Tensor | None) -> tf.Tensor | None:
     return tf.equal(context.all_reduce(tf.distribute.ReduceOp.SUM, present), 0)
 
 
-def has_other_workers() -> bool:
-    """Returns whether the strategy has replicas in other processes."""
-    strategy = tf.distribute.get_strategy()
-    num_replicas = strategy.num_replicas_in_sync
-    return num_replicas > 1 and num_replicas > len(strategy.extended.worker_devices)
-
-
 def switch(number: tf.Tensor, updates: Sequence[Callable[[], Any]]) -> Any:
     """Makes one of several updates, and returns an operation of the graph that includes it."""
     return tf.switch_case(number, [functools.partial(_true_after, each) for each in updates]).op
