@@ -32,9 +32,9 @@ class Killer(keras.callbacks.Callback):
                 raise Killed
 
 
-def made(remainder: str = "apply", number: int = 3) -> keras.Model:
+def made(remainder: str = "apply", number: int = 3, dropout: float = 0.3) -> keras.Model:
     keras.utils.set_random_seed(1)
-    layers = [keras.layers.Dense(4, "tanh"), keras.layers.Dropout(0.3), keras.layers.Dense(1)]
+    layers = [keras.layers.Dense(4, "tanh"), keras.layers.Dropout(dropout), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input([3]), *layers])
     model.compile(keras.optimizers.Adam(0.01), loss="mse")
     if number > 1:
@@ -88,6 +88,28 @@ def test_a_training_without_accumulation_continues(tmp_path):
     assert train(tmp_path / "killed", number=1) == expected
 
 
+def train_with_backups(folder, killed_after: int | None = None) -> bytes:
+    """Trains with Keras' own callback, which does not save the random numbers of a dropout."""
+    model = made("carry", dropout=0.0)
+    backup = keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)
+    callbacks = [backup, Killer(killed_after)]
+    model.fit(data(), epochs=EPOCHS, verbose=0, callbacks=callbacks)
+    return bits(model)
+
+
+def test_backups_of_keras_have_a_carried_remainder_beside_them(tmp_path, caplog):
+    expected = train_with_backups(tmp_path / "undisturbed")
+    for _ in range(2):  # One of the 7 batches of an epoch is carried into the next, and then two.
+        with pytest.raises(Killed):
+            train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
+    assert train_with_backups(tmp_path / "killed") == expected
+    assert not caplog.records
+    (index,) = (tmp_path / "killed").glob("accumulated_gradients*.index")
+    index.rename(index.with_name("accumulated_gradients_of_other_weights.index"))
+    train_with_backups(tmp_path / "killed")
+    assert "has no accumulated gradients that were saved with its weights" in caplog.text
+
+
 class TwoOptimizers(keras.Model):
     """Trains each of its layers with an optimizer of its own, and keeps state of its own."""
 
@@ -120,9 +142,10 @@ class TwoOptimizers(keras.Model):
 
 @pytest.mark.parametrize("accumulates", [False, True])
 def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path):
-    def train_it(folder, killed_after=None, is_built=True):
+    def train_it(folder, killed_after=None, is_built=True, change=lambda model: None):
         keras.utils.set_random_seed(1)
         model = TwoOptimizers()
+        change(model)
         model(np.zeros([4, 3], np.float32))
         model.compile(keras.optimizers.Adam(0.01), loss="mse")
         model.optimizer.build(model.first.trainable_variables)
@@ -143,6 +166,12 @@ def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path
         with pytest.raises(Killed):
             train_it(tmp_path / "killed", killed_after)
     assert train_it(tmp_path / "killed") == expected
+    for change in (
+        lambda model: setattr(model, "more", tf.random.Generator.from_seed(2)),
+        lambda model: delattr(model, "losses_so_far"),
+    ):
+        with pytest.raises(ValueError, match=r"accumulators of the model have .* another model"):
+            train_it(tmp_path / "killed", change=change)
     with pytest.raises(ValueError, match="optimizer 'adam.*', which was built after"):
         train_it(tmp_path / "unbuilt", is_built=False)
 

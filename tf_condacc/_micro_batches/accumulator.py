@@ -74,8 +74,8 @@ class GradientAccumulator(Trackable):
     ``tf.train.Checkpoint`` saves and restores what is accumulated, eagerly also into an object that
     has not accumulated yet. A checkpoint without it discards what was accumulated before, as by
     `reset`, and a warning is logged. If the strategy has several workers, all of them must save the
-    checkpoint, because the state in it is that of all. SavedModels contain no gradients, and ``copy.deepcopy`` makes
-    an object that is empty.
+    checkpoint, because the state in it is that of all. SavedModels contain no gradients, and
+    ``copy.deepcopy`` makes an object that is empty.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of

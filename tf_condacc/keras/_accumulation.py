@@ -20,6 +20,7 @@ from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, parts_of
 from tf_condacc._tensorflow import RestoreWatch, Trackable
 from tf_condacc.keras import _weights
+from tf_condacc.keras._backups import Backups
 from tf_condacc.keras._calls import Call, repeated_function, with_outer
 from tf_condacc.keras._fit import EndOfEpoch, call_with
 from tf_condacc.keras._replacements import Replacements
@@ -148,6 +149,7 @@ def accumulate_gradients(
         )
     if previous is not None:
         previous.end()
+        accumulation._backups.folders = previous._backups.folders
     accumulation._begin()
     return accumulation
 
@@ -218,6 +220,7 @@ class Accumulation:
         self._restores = RestoreWatch()
         # Its children are the GradientAccumulators, also those that are made after a restore.
         self.state = Trackable()
+        self._backups = Backups(self.state, self._title)
         self._is_restored = False
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
         self._thread = threading.local()  # Each replica has a thread.
@@ -298,7 +301,8 @@ class Accumulation:
         replace_method(model, "fit", self._fit)
         replace_method(model, "compile", self._compile)
         replace_method(model, "train_step", self._train_step)
-        replace_method(model, "load_weights", self._set_weights)
+        replace_method(model, "save_weights", self._save_weights)
+        replace_method(model, "load_weights", self._load_weights)
         replace_method(model, "set_weights", self._set_weights)
         self._watch_restores(model)
         replace(model, "supports_jit", False)
@@ -329,10 +333,13 @@ class Accumulation:
                 current._end_epoch(is_last)
 
         try:
-            return call_with(fit, EndOfEpoch(self._model, end_epoch), args, kwargs)
+            return call_with(
+                fit, EndOfEpoch(self._model, self._backups.begin, end_epoch), args, kwargs
+            )
         finally:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current.discard_remainder()
+                current._backups.folders.clear()
 
     def _end_epoch(self, is_last: bool) -> None:
         if not self._accumulators:
@@ -359,9 +366,22 @@ class Accumulation:
         self._forget()
 
     def _set_weights(self, set_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Takes the place of `set_weights` and of `load_weights`."""
         result = set_weights(*args, **kwargs)
         self._discard_accumulated("the weights of the model were replaced")
+        return result
+
+    def _save_weights(
+        self, save_weights: Callable[..., Any], filepath: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        result = save_weights(filepath, *args, **kwargs)
+        self._backups.save(filepath)
+        return result
+
+    def _load_weights(
+        self, load_weights: Callable[..., Any], filepath: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        result = self._set_weights(load_weights, filepath, *args, **kwargs)
+        self._backups.restore(filepath)
         return result
 
     def _discard_accumulated(self, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,8 +29,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     weights as one that nothing has stopped, to the last bit, if its data come in the same order and
     its operations are deterministic. A process may be killed at any time, also while it saves.
 
-    ``keras.callbacks.BackupAndRestore`` saves the weights and the optimizer alone, begins an
-    interrupted epoch again, and loses a remainder that is carried into the next epoch.
+    ``keras.callbacks.BackupAndRestore`` saves the weights and the optimizer alone, beside which
+    `tf_condacc.keras.accumulate_gradients` saves what is accumulated, and begins an interrupted
+    epoch again.
 
     Example:
         >>> import keras, tempfile
@@ -67,8 +69,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Raises:
         ValueError: The model has not been built or compiled, or `save_freq` is lower than 1. The
             checkpoint is that of another model or optimizer, whose variables have other shapes or
-            data types or another number, or it contains accumulated gradients and the model
-            accumulates none; the model is then unchanged. ``fit`` raises it if it does not begin
+            data types or another number, or which has other modules, random generators or
+            accumulators in its attributes; or it contains accumulated gradients and the model
+            accumulates none. The model is then unchanged. ``fit`` raises it if it does not begin
             with `initial_epoch`, if ``steps_per_execution`` does not divide `initial_batch`, if a
             ``fit`` before it has ended by an error before it reached this batch, and if an
             optimizer other than that of ``compile`` was built after the callback was made.
@@ -122,7 +125,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         )
         latest = self._manager.latest_checkpoint
         if latest is not None:
-            has_accumulated = _check(latest, model, variables, self._accumulation is not None)
+            accumulates = self._accumulation is not None
+            has_accumulated = _check(latest, model, variables, others, accumulates)
             self._manager.restore_or_initialize()
             if self._accumulation is not None and has_accumulated:
                 self._accumulation.keep_in_next_fit()
@@ -250,7 +254,13 @@ def _parts_of(roots: Sequence[keras.Model | keras.Optimizer]) -> list[Any]:
     return list(seen.values())
 
 
-def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates: bool) -> bool:
+def _check(
+    path: str,
+    model: keras.Model,
+    variables: Sequence[Any],
+    others: Sequence[Any],
+    accumulates: bool,
+) -> bool:
     """Returns whether a checkpoint has accumulated gradients, and checks that it fits a model.
 
     TensorFlow itself restores a part of the variables without an error.
@@ -259,6 +269,7 @@ def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates:
         path: Path of the checkpoint.
         model: The model.
         variables: Variables of the model and its optimizers.
+        others: Other objects of the model.
         accumulates: Whether the model accumulates gradients.
 
     Raises:
@@ -282,6 +293,12 @@ def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates:
                 f"{title}: variable '{variable.name}' is {expected}, but {saved} in the "
                 "checkpoint. It is that of another model or optimizer."
             )
+    saved_keys, expected_keys = _keys_of_others(reader), _keys_as_saved_now(others)
+    if saved_keys != expected_keys:
+        raise ValueError(
+            f"{title}: the modules, generators and accumulators of the model have the states "
+            f"{expected_keys}, but the checkpoint has {saved_keys}. It is that of another model."
+        )
     has_accumulated = any(name.startswith("accumulation/") for name in shapes)
     if has_accumulated and not accumulates:
         raise ValueError(
@@ -289,3 +306,18 @@ def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates:
             "accumulate_gradients() before."
         )
     return has_accumulated
+
+
+def _keys_of_others(reader: Any) -> list[str]:
+    """Returns the keys of the objects of a checkpoint that are not variables of the model."""
+    names = (name for name in reader.get_variable_to_shape_map() if name.startswith("others/"))
+    return sorted(name.removeprefix("others/").replace("/.ATTRIBUTES/", "/") for name in names)
+
+
+def _keys_as_saved_now(others: Sequence[Any]) -> list[str]:
+    """Returns what `_keys_of_others` returns for a checkpoint of some objects."""
+    if not others:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        path = tf.train.Checkpoint(others=others).write(os.path.join(folder, "checkpoint"))
+        return _keys_of_others(tf.train.load_checkpoint(path))

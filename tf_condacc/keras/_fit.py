@@ -19,14 +19,27 @@ class EndOfEpoch(keras.callbacks.Callback):
 
     Args:
         model: The model.
+        begin: Called at the beginning with the other callbacks.
         end: The function. Its argument is whether the epoch is the last one.
+
+    Attributes:
+        others: The callbacks between the first and the last one.
     """
 
-    def __init__(self, model: keras.Model, end: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        begin: Callable[[list[Any]], None],
+        end: Callable[[bool], None],
+    ) -> None:
         super().__init__()
         self.set_model(model)
-        self._end = end
+        self.others: list[Any] = []
+        self._begin, self._end = begin, end
         self._epoch = 0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._begin(self.others)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
@@ -71,5 +84,7 @@ def _between(callback: EndOfEpoch, given: Any) -> Any:
     if isinstance(given, keras.callbacks.CallbackList):
         # Keras does not call set_params and set_model on it.
         callback.set_params(given.params or {})
+        callback.others = given.callbacks
         return keras.callbacks.CallbackList([callback, given, callback])
-    return [callback, *keras.tree.flatten(given or []), callback]
+    callback.others = keras.tree.flatten(given or [])
+    return [callback, *callback.others, callback]
