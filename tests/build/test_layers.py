@@ -20,6 +20,7 @@ ROOMS = (
     "_optimizers",
     "_micro_batches",
     "_accumulators",
+    "_state",
     "_ops",
     "_model_fn",
     "_sums",

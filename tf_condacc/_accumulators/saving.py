@@ -1,4 +1,4 @@
-"""Saving and restoring of accumulators, in checkpoints of objects and of sessions."""
+"""Saving and restoring of accumulators and gates in the checkpoints of sessions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase
-from tf_condacc._ops.native import ops
+from tf_condacc._state import SavedState, accumulator_state, counter_state, gate_state
 from tf_condacc._tensorflow import SaveableObject, SaveSpec, colocated_with
 
 # The types of the operations that make accumulators.
 _ACCUMULATORS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
+_SYNC_GATE = "Condacc>SyncGate"
+# In a graph, DropStaleGradientOptimizer makes such an operation for each of its counters.
+_STALENESS = "Condacc>StalenessGateRecentStaleness"
 # The last part of the keys of accumulators in the checkpoints of sessions. TensorFlow's error for a
 # key that a checkpoint does not have contains it, and so tells what has saved the key.
 _KEY = "tf_condacc.saveables()"
@@ -24,8 +27,10 @@ def saveables() -> list[Any]:
     """Returns objects by which a ``tf.compat.v1.train.Saver`` saves the graph's accumulators.
 
     A Saver that is made with them saves and restores the accumulated gradients, the contributors,
-    the step and the number of dropped gradients of each accumulator of the default graph, except
-    those that `SyncReplicasOptimizer` has made, whose rounds begin anew after a restart:
+    the step and the number of dropped gradients of each accumulator of the default graph. Of
+    `SyncReplicasOptimizer` and `DropStaleGradientOptimizer` it saves what their ``num_dropped`` and
+    ``num_accepted`` count, but not the accumulators of `SyncReplicasOptimizer`, whose rounds begin
+    anew after a restart:
 
     ```python
     saver = tf.compat.v1.train.Saver(
@@ -41,8 +46,9 @@ def saveables() -> list[Any]:
     Saver raises ``tf.errors.NotFoundError``, whose message names this function.
 
     Returns:
-        A ``SaveableObject`` for each accumulator, with the name of the accumulator's operation. The
-        key in checkpoints is this name, followed by "/tf_condacc.saveables()".
+        A ``SaveableObject`` for each accumulator and each gate, with the name of its operation, or
+        with the names of the counter and of the gate's operation. The key in checkpoints is this
+        name, followed by "/tf_condacc.saveables()".
 
     Raises:
         RuntimeError: It is called in eager mode, where ``tf.train.Checkpoint`` saves accumulators.
@@ -55,8 +61,9 @@ def saveables() -> list[Any]:
         )
     left_out = set(v1.get_collection(_LEFT_OUT))
     operations = v1.get_default_graph().get_operations()
-    made = [op for op in operations if op.type in _ACCUMULATORS and op.name not in left_out]
-    return [_AccumulatorSaveable(op) for op in made]
+    made = [_saveable_of(op) for op in operations if op.name not in left_out]
+    # Optimizers may share a counter.
+    return list({each.name: each for each in made if each is not None}.values())
 
 
 def leave_out(accumulator: ConditionalAccumulatorBase) -> None:
@@ -96,29 +103,41 @@ def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
         )
     collected = v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)
     if handle.op.name not in [each.name for each in collected]:
-        v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _AccumulatorSaveable(handle.op))
+        v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _saveable_of(handle.op))
 
 
-class _AccumulatorSaveable(SaveableObject):
-    """An accumulator of a graph, as a Saver saves it.
+class _Saveable(SaveableObject):
+    """An accumulator or a gate of a graph, as a Saver saves it.
 
     Args:
-        op: The operation that makes the accumulator.
+        name: The name of the accumulator's operation, or another name that is unique in the graph.
+        state: Its state.
     """
 
-    def __init__(self, op: tf.Operation) -> None:
-        self._handle = op.outputs[0]
+    def __init__(self, name: str, state: SavedState) -> None:
+        self._state = state
+        op = state.handle.op
         with op.graph.as_default(), colocated_with(op, ignore_existing=True):
-            state = ops.condacc_accumulator_save(self._handle, name="AccumulatorSave")
+            saved = state._serialize_to_tensors()["state"]
         # A meta graph has the names of collected objects, which its import looks up in the graph.
-        super().__init__(self._handle, [SaveSpec(state, "", f"{op.name}/{_KEY}")], op.name)
+        super().__init__(state.handle, [SaveSpec(saved, "", f"{name}/{_KEY}")], name)
 
     def restore(
         self, restored_tensors: list[tf.Tensor], restored_shapes: object
     ) -> tf.Operation | None:
-        """Returns the operation that restores the accumulator."""
+        """Returns the operation that restores the state."""
         del restored_shapes
-        with colocated_with(self._handle.op, ignore_existing=True):
-            return ops.condacc_accumulator_restore(
-                self._handle, restored_tensors[0], name="AccumulatorRestore"
-            )
+        with colocated_with(self._state.handle.op, ignore_existing=True):
+            return self._state._restore_from_tensors({"state": restored_tensors[0]})
+
+
+def _saveable_of(op: tf.Operation) -> _Saveable | None:
+    """Returns what saves the state of an operation's resource, if the operation stands for one."""
+    if op.type in _ACCUMULATORS:
+        return _Saveable(op.name, accumulator_state(op.outputs[0]))
+    if op.type == _SYNC_GATE:
+        return _Saveable(op.name, gate_state(op.outputs[0]))
+    if op.type == _STALENESS:
+        counter, gate = op.get_attr("counter").decode(), op.inputs[0]
+        return _Saveable(f"{counter}/{gate.op.name}", counter_state(gate, counter))
+    return None

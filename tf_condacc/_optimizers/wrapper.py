@@ -36,18 +36,18 @@ class OptimizerWrapper(v1.train.Optimizer):
         """Returns the names of the wrapped optimizer's slots."""
         return self._wrapped.get_slot_names(*args, **kwargs)
 
-    def _own_variables(self) -> dict[str, tf.Variable]:
-        """Returns the variables of this object that checkpoints contain, by their names."""
+    def _own_children(self) -> dict[str, Any]:
+        """Returns what checkpoints contain of this object alone, by its names."""
         return {}
 
-    def _restore_own(self, name: str, variable: tf.Variable) -> None:
-        """Restores a new variable from a checkpoint that was restored before it was made.
+    def _restore_own(self, name: str, child: Any) -> None:
+        """Restores a new child from a checkpoint that was restored before it was made.
 
         Args:
-            name: Name of the variable in `_own_variables`.
-            variable: The variable.
+            name: Name of the child in `_own_children`.
+            child: The child.
         """
-        self._handle_deferred_dependencies(name, variable)
+        self._handle_deferred_dependencies(name, child)
 
     @property
     def _deferred_dependencies(self) -> Any:
@@ -60,11 +60,11 @@ class OptimizerWrapper(v1.train.Optimizer):
         return {
             **wrapped,
             **super()._trackable_children(*args, **kwargs),
-            **self._own_variables(),
+            **self._own_children(),
         }
 
     def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        own = self._own_variables().get(name)
+        own = self._own_children().get(name)
         if own is None:
             own = super()._lookup_dependency(name, *args, **kwargs)
         return self._wrapped._lookup_dependency(name, *args, **kwargs) if own is None else own

@@ -10,8 +10,10 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "cc/core/base/mutex.h"
+#include "cc/core/base/saved_counts.h"
 #include "cc/core/base/status.h"
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/base/wait_list.h"
@@ -227,6 +229,11 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Counts as lost all workers that do not wait, and frees their slots. Does nothing unless a
   // worker waits for the next round and some slot is not complete.
   void TakeOver();
+
+  // Returns what has been counted, for Restore().
+  std::vector<int64_t> Save() const;
+  // Replaces what has been counted. The rounds go on. After an error nothing has changed.
+  Status Restore(const std::vector<int64_t>& saved);
 
   const std::string& name() const { return name_; }
   State state() const;

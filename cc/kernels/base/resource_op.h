@@ -2,6 +2,10 @@
 #ifndef CONDACC_KERNELS_BASE_RESOURCE_OP_H_
 #define CONDACC_KERNELS_BASE_RESOURCE_OP_H_
 
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "cc/kernels/base/inputs.h"
@@ -18,6 +22,17 @@ absl::Status AllocateScalar(tensorflow::OpKernelContext* ctx, int index, T** val
   tensorflow::Tensor* output = nullptr;
   TF_RETURN_IF_ERROR(ctx->allocate_output(index, tensorflow::TensorShape({}), &output));
   *value = &output->scalar<T>()();
+  return absl::OkStatus();
+}
+
+// Sets an output to a vector of values.
+template <typename T>
+absl::Status OutputVector(tensorflow::OpKernelContext* ctx, int index,
+                          const std::vector<T>& values) {
+  tensorflow::Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(
+      index, tensorflow::TensorShape({static_cast<int64_t>(values.size())}), &output));
+  std::copy(values.begin(), values.end(), output->vec<T>().data());
   return absl::OkStatus();
 }
 

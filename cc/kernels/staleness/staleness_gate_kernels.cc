@@ -1,5 +1,4 @@
 // Kernels of the staleness gate.
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,10 +7,10 @@
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/resource_op.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/staleness/decide_op.h"
 #include "cc/kernels/staleness/staleness_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/tensor.h"
 
 namespace condacc {
 namespace {
@@ -19,8 +18,6 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 
 struct CounterAttributes {
   std::string counter;
@@ -49,12 +46,20 @@ absl::Status OutputCount(StalenessGateResource& resource, const CounterAttribute
 
 absl::Status OutputRecentStaleness(StalenessGateResource& resource,
                                    const CounterAttributes& attributes, OpKernelContext* ctx) {
-  const std::vector<int64_t> recent = resource.gate().counts(attributes.counter).recent;
-  Tensor* output = nullptr;
-  TF_RETURN_IF_ERROR(
-      ctx->allocate_output(0, TensorShape({static_cast<int64_t>(recent.size())}), &output));
-  std::copy(recent.begin(), recent.end(), output->flat<int64_t>().data());
-  return absl::OkStatus();
+  return OutputVector(ctx, 0, resource.gate().counts(attributes.counter).recent);
+}
+
+absl::Status Save(StalenessGateResource& resource, const CounterAttributes& attributes,
+                  OpKernelContext* ctx) {
+  return OutputVector(ctx, 0, resource.gate().Save(attributes.counter));
+}
+
+// Inputs: gate, state.
+absl::Status Restore(StalenessGateResource& resource, const CounterAttributes& attributes,
+                     OpKernelContext* ctx) {
+  std::vector<int64_t> state;
+  TF_RETURN_IF_ERROR(ReadVector(ctx, 1, "state", &state));
+  return ToAbsl(resource.gate().Restore(attributes.counter, state, resource.title()));
 }
 
 using EndOp = ResourceOp<StalenessReservationResource, NoAttributes, End>;
@@ -64,6 +69,8 @@ using GateNumDroppedOp = ResourceOp<StalenessGateResource, CounterAttributes,
                                     OutputCount<&StalenessGate::Counts::num_dropped>>;
 using RecentStalenessOp =
     ResourceOp<StalenessGateResource, CounterAttributes, OutputRecentStaleness>;
+using SaveCounterOp = ResourceOp<StalenessGateResource, CounterAttributes, Save>;
+using RestoreCounterOp = ResourceOp<StalenessGateResource, CounterAttributes, Restore>;
 using HostDecideOp = DecideOp<ResourceStep, FromHostMemory>;
 using HostDecideRefOp = DecideOp<RefStep, FromHostMemory>;
 
@@ -77,6 +84,8 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped").Device(DEVICE_CP
                         GateNumDroppedOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness").Device(DEVICE_CPU),
                         RecentStalenessOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateSave").Device(DEVICE_CPU), SaveCounterOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRestore").Device(DEVICE_CPU), RestoreCounterOp);
 
 #if defined(CONDACC_CUDA)
 
@@ -138,6 +147,18 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness")
                             .HostMemory("gate")
                             .HostMemory("staleness"),
                         RecentStalenessOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateSave")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("gate")
+                            .HostMemory("state"),
+                        SaveCounterOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRestore")
+                            .Device(DEVICE_GPU)
+                            .Priority(kAfterCpu)
+                            .HostMemory("gate")
+                            .HostMemory("state"),
+                        RestoreCounterOp);
 
 #endif
 

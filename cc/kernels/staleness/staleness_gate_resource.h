@@ -30,11 +30,11 @@ class StalenessGateResource : public PluginResource {
     return absl::StrCat("staleness gate '", name_, "' with ", gate_.num_open(),
                         " updates under way");
   }
-  // Returns the same error with " (staleness gate 'NAME')" appended to its message.
+  std::string title() const { return absl::StrCat("staleness gate '", name_, "'"); }
+  // Returns the same error with the title in brackets appended to its message.
   absl::Status Named(const absl::Status& status) const {
     if (status.ok()) return status;
-    return absl::Status(status.code(),
-                        absl::StrCat(status.message(), " (staleness gate '", name_, "')"));
+    return absl::Status(status.code(), absl::StrCat(status.message(), " (", title(), ")"));
   }
 
  private:

@@ -136,11 +136,25 @@ absl::Status OutputState(SyncGateResource& resource, const NoAttributes&, OpKern
   return absl::OkStatus();
 }
 
+// Input: gate. Output: state.
+absl::Status Save(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
+  return OutputVector(ctx, 0, resource.gate()->Save());
+}
+
+// Inputs: gate, state.
+absl::Status Restore(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
+  std::vector<int64_t> state;
+  TF_RETURN_IF_ERROR(ReadVector(ctx, 1, "state", &state));
+  return ToAbsl(resource.gate()->Restore(state));
+}
+
 using EnterOp = ResourceOp<SyncGateResource, WorkerAttributes, Enter>;
 using ClaimOp = ResourceOp<WorkerStepResource, NoAttributes, Claim>;
 using LeaveOp = ResourceOp<SyncGateResource, LeaveAttributes, Leave>;
 using LoseOp = ResourceOp<SyncGateResource, NoAttributes, Lose>;
 using StateOp = ResourceOp<SyncGateResource, NoAttributes, OutputState>;
+using SaveGateOp = ResourceOp<SyncGateResource, NoAttributes, Save>;
+using RestoreGateOp = ResourceOp<SyncGateResource, NoAttributes, Restore>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGate").Device(DEVICE_CPU), SyncGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateEnter").Device(DEVICE_CPU), EnterOp);
@@ -149,6 +163,8 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePushed").Device(DEVICE_CPU), Pushe
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateLose").Device(DEVICE_CPU), LoseOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateLeave").Device(DEVICE_CPU), LeaveOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateState").Device(DEVICE_CPU), StateOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateSave").Device(DEVICE_CPU), SaveGateOp);
+REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateRestore").Device(DEVICE_CPU), RestoreGateOp);
 
 }  // namespace
 }  // namespace condacc

@@ -101,10 +101,7 @@ REGISTER_OP("Condacc>AccumulatorSave")
     .Input("handle: resource")
     .Output("state: uint8")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(VectorOutput)
     .Doc(R"(
 Outputs the state of an accumulator: its global step, its number of dropped gradients, the sum, and
 the contributors and weights of the accumulated gradients. Condacc>AccumulatorRestore continues from
@@ -122,10 +119,7 @@ REGISTER_OP("Condacc>AccumulatorRestore")
     .Input("handle: resource")
     .Input("state: uint8")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      ShapeHandle vector;
-      return c->WithRank(c->input(1), 1, &vector);
-    })
+    .SetShapeFn(VectorArgument)
     .Doc(R"(
 Replaces the accumulated gradients, the global step and the number of dropped gradients of an
 accumulator by those of a state, as one atomic operation. What was accumulated is discarded, except

@@ -41,6 +41,16 @@ absl::Status ScalarsShape(InferenceContext* c) {
   return absl::OkStatus();
 }
 
+absl::Status VectorOutput(InferenceContext* c) {
+  c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+  return absl::OkStatus();
+}
+
+absl::Status VectorArgument(InferenceContext* c) {
+  ShapeHandle vector;
+  return c->WithRank(c->input(1), 1, &vector);
+}
+
 absl::Status ApplyShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ScalarArgument(c));
   c->set_output(0, c->Scalar());

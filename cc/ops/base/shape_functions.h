@@ -27,6 +27,11 @@ absl::Status ScalarInput(tensorflow::shape_inference::InferenceContext* c, int i
 // The shape function of an op whose inputs and outputs are all scalars.
 absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
 
+// The shape functions of an op whose output is a vector of any length, and of one without outputs
+// whose input 1 is a vector.
+absl::Status VectorOutput(tensorflow::shape_inference::InferenceContext* c);
+absl::Status VectorArgument(tensorflow::shape_inference::InferenceContext* c);
+
 // The shape function of an apply: checks ScalarArgument(). Output 0, which tells what happened to
 // the gradient, is a scalar.
 absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);

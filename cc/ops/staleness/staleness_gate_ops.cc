@@ -1,4 +1,5 @@
 // Ops of the staleness gate.
+#include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -125,11 +126,30 @@ REGISTER_OP("Condacc>StalenessGateRecentStaleness")
     .Output("staleness: int64")
     .Attr("counter: string")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(c->UnknownDim()));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(VectorOutput)
     .Doc("Outputs the staleness of a counter's last decisions, at most 1024, in any order.");
+
+REGISTER_OP("Condacc>StalenessGateSave")
+    .Input("gate: resource")
+    .Output("state: int64")
+    .Attr("counter: string")
+    .SetIsStateful()
+    .SetShapeFn(VectorOutput)
+    .Doc("Outputs what a counter has counted, with a version, for Condacc>StalenessGateRestore.");
+
+REGISTER_OP("Condacc>StalenessGateRestore")
+    .Input("gate: resource")
+    .Input("state: int64")
+    .Attr("counter: string")
+    .SetIsStateful()
+    .SetShapeFn(VectorArgument)
+    .Doc(R"(
+Replaces what a counter has counted. Updates under way will be counted when they end.
+
+state: What Condacc>StalenessGateSave has output, perhaps in another process: [n] int64.
+
+InvalidArgument, and nothing has changed, if `state` is damaged.
+)");
 
 }  // namespace
 }  // namespace condacc

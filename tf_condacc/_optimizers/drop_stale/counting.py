@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
@@ -23,10 +24,10 @@ class Counters:
 
     Args:
         optimizer_name: Name of the optimizer, for messages.
-        on_new: Function that is called with the name and the variable of a new ``stale_counter``.
+        on_new: Function that is called with the name and the value of a new entry of `children`.
     """
 
-    def __init__(self, optimizer_name: str, on_new: Callable[[str, tf.Variable], object]) -> None:
+    def __init__(self, optimizer_name: str, on_new: Callable[[str, Any], object]) -> None:
         self._optimizer_name = optimizer_name
         self._on_new = on_new
         self._counters: dict[tf.Graph | None, _GraphCounters] = {}
@@ -36,6 +37,16 @@ class Counters:
         """Returns the variable that counts dropped updates, or None if there is none yet."""
         counters = self._counters.get(_outermost_graph())
         return None if counters is None else counters.stale_counter
+
+    def children(self) -> dict[str, Any]:
+        """Returns what checkpoints contain: the variable, and the states of the gates."""
+        counters = self._counters.get(_outermost_graph())
+        if counters is None:
+            return {}
+        states = {
+            _name_of_state(i): gate.saved_state for i, gate in enumerate(counters.gates.values())
+        }
+        return {COUNTER_NAME: counters.stale_counter, **states}
 
     def of_step(self, step: tf.Variable) -> tuple[tf.Variable, StalenessGate]:
         """Returns the variable that counts dropped updates, and the gate of the step variable.
@@ -54,6 +65,7 @@ class Counters:
             if id(step) not in counters.gates:
                 gate = StalenessGate(step, counters.name, self._optimizer_name)
                 counters.gates[id(step)] = gate
+                self._on_new(_name_of_state(len(counters.gates) - 1), gate.saved_state)
                 if not tf.executing_eagerly():
                     _summarize(counters.stale_counter, step, gate)
         return counters.stale_counter, counters.gates[id(step)]
@@ -92,6 +104,11 @@ class _GraphCounters:
         self.stale_counter = stale_counter
         self.name = name
         self.gates: dict[int, StalenessGate] = {}
+
+
+def _name_of_state(number: int) -> str:
+    """Returns the name of the state of an optimizer's gate in checkpoints."""
+    return f"staleness_gate_{number}" if number > 0 else "staleness_gate"
 
 
 def _outermost_graph() -> tf.Graph | None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._ops.host import host_int64, on_host
-from tf_condacc._optimizers.drop_stale.counting import COUNTER_NAME, Counters
+from tf_condacc._optimizers.drop_stale.counting import Counters
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 from tf_condacc._optimizers.drop_stale.gated_update import update_unless_late
 from tf_condacc._optimizers.drop_stale.local_step import (
@@ -233,7 +233,8 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         """Returns how many times gradients were dropped: `[] int64`.
 
         The count covers all sessions and workers, and begins with the process that holds the step.
-        It is not saved in checkpoints. The original has no such method.
+        ``tf.train.Checkpoint`` saves it, and `tf_condacc.saveables` does for sessions. The original
+        has no such method.
 
         Args:
             name: Optional name of the operation.
@@ -301,9 +302,8 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
     def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
 
-    def _own_variables(self) -> dict[str, tf.Variable]:
-        counter = self._counters.stale_counter()
-        return {} if counter is None else {COUNTER_NAME: counter}
+    def _own_children(self) -> dict[str, Any]:
+        return self._counters.children()
 
 
 def _check_gradients(grads_and_vars: Sequence[GradientAndVariable]) -> None:

@@ -454,7 +454,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of steps, of all workers, whose gradients were dropped: `[] int64`.
 
-        The original has no such method. `apply_gradients` also adds a summary of the number.
+        ``tf.train.Checkpoint`` saves it with the optimizer, and `tf_condacc.saveables` does for
+        sessions. The original has no such method. `apply_gradients` also adds a summary of it.
 
         Args:
             name: Optional name of the operation.
@@ -470,6 +471,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     @property
     def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
+
+    def _own_children(self) -> dict[str, Any]:
+        return {f"gate_{i}": each.gate.saved_state for i, each in enumerate(self._graphs)}
 
     def _hook_operations(self, is_chief: bool, num_tokens: int) -> HookOperations:
         """Returns what the hook of a worker runs. Subclasses may have replaced the attributes."""
