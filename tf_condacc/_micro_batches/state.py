@@ -73,8 +73,8 @@ class GradientAccumulatorState(Trackable):
         all_layouts: dict[int, Any] = {}
         all_states: list[tf.Tensor] = []
         for record in gathered(strategy, records, self._title):
-            header, _, data = record.partition(b"\0")
-            found = json.loads(header)
+            text, _, data = record.partition(b"\0")
+            found = json.loads(text)
             all_layouts |= found["replicas"]
             all_states += _split(np.frombuffer(data, np.uint8), found["sizes"])
         return all_layouts, all_states
