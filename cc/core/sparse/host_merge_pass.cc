@@ -148,69 +148,49 @@ double HostMergePass::WeightOf(const UnionRow& row) const {
   return total;
 }
 
+template <class Visit>
+void HostMergePass::VisitRows(size_t first, size_t last, Visit visit) {
+  size_t place = num_rows_before(first);
+  for (size_t b = first; b < last; ++b) {
+    UnionRowCursor cursor(merged_, entries_, b);
+    for (UnionRow row; cursor.Next(&row); ++place) visit(row, place);
+  }
+}
+
 void HostMergePass::MergeInto(HostWorkspace& workspace) {
   MergedRows all_rows(num_rows(), workspace);
   all_rows.sum_memory.reserve(merged_.sum_memory.size() + 1);
-  BucketMemory new_sums(entries_.buckets(), entries_.new_starts(), layout_.num_sum_bytes(),
-                        workspace);
-  workspace.parallel_for()(entries_.num_buckets(), kWalkChunk, [&](size_t first, size_t last) {
-    MergeBuckets(first, last, all_rows, new_sums);
-  });
+  const size_t num_sum_bytes = layout_.num_sum_bytes();
+  BucketMemory new_sums(entries_.buckets(), entries_.new_starts(), num_sum_bytes, workspace);
+  const auto merge = [&](size_t first, size_t last) {
+    RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
+    char* next_new = new_sums.Of(first);
+    VisitRows(first, last, [&](const UnionRow& row, size_t place) {
+      void* const sum = row.is_new ? next_new : row.sum;
+      next_new += row.is_new ? num_sum_bytes : 0;
+      all_rows.indices[place] = row.index;
+      all_rows.sums[place] = sum;
+      all_rows.weights[place] = WeightOf(row);
+      if (row.begin < row.end) Push(row, sum, /*divisor=*/1, &queue);
+    });
+  };
+  workspace.parallel_for()(entries_.num_buckets(), kWalkChunk, merge);
   std::move(merged_.sum_memory.begin(), merged_.sum_memory.end(),
             std::back_inserter(all_rows.sum_memory));
   if (num_new_rows() > 0) all_rows.sum_memory.push_back(std::move(new_sums));
   merged_ = std::move(all_rows);
 }
 
-void HostMergePass::MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
-                                 const BucketMemory& new_sums) {
-  RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
-  size_t place = num_rows_before(first);
-  for (size_t b = first; b < last; ++b) {
-    char* next_new = new_sums.Of(b);
-    UnionRowCursor cursor(merged_, entries_, b);
-    for (UnionRow row; cursor.Next(&row); ++place) {
-      void* const sum = row.is_new ? next_new : row.sum;
-      next_new += row.is_new ? layout_.num_sum_bytes() : 0;
-      all_rows.indices[place] = row.index;
-      all_rows.sums[place] = sum;
-      all_rows.weights[place] = WeightOf(row);
-      if (row.begin < row.end) Push(row, sum, /*divisor=*/1, &queue);
-    }
-  }
-}
-
-void HostMergePass::WriteBuckets(size_t first, size_t last, int64_t* indices, char* values,
-                                 double divisor) {
-  RowQueue queue(layout_, /*out_is_float32=*/false);
-  size_t place = num_rows_before(first);
-  for (size_t b = first; b < last; ++b) {
-    UnionRowCursor cursor(merged_, entries_, b);
-    for (UnionRow row; cursor.Next(&row); ++place) {
-      indices[place] = row.index;
-      const double divisor_of_row =
-          divisor == kOfEachRow ? DivisorOf(Reduction::kMean, WeightOf(row)) : divisor;
-      Push(row, values + place * layout_.num_bytes(), divisor_of_row, &queue);
-    }
-  }
-}
-
-void HostMergePass::CopyBuckets(size_t first, size_t last, const SumMemory& memory) {
-  RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
-  size_t place = num_rows_before(first);
-  for (size_t b = first; b < last; ++b) {
-    UnionRowCursor cursor(merged_, entries_, b);
-    for (UnionRow row; cursor.Next(&row); ++place) {
+void HostMergePass::CopyTo(const SumMemory& memory, const ParallelFor& parallel_for) {
+  const auto copy = [&](size_t first, size_t last) {
+    RowQueue queue(layout_, /*out_is_float32=*/SumsInFloat32(layout_.type));
+    VisitRows(first, last, [&](const UnionRow& row, size_t place) {
       memory.indices[place] = row.index;
       memory.weights[place] = WeightOf(row);
       char* const sum = static_cast<char*>(memory.values) + place * layout_.num_sum_bytes();
       Push(row, sum, /*divisor=*/1, &queue);
-    }
-  }
-}
-
-void HostMergePass::CopyTo(const SumMemory& memory, const ParallelFor& parallel_for) {
-  const auto copy = [&](size_t first, size_t last) { CopyBuckets(first, last, memory); };
+    });
+  };
   parallel_for(entries_.num_buckets(), kWalkChunk, copy);
 }
 
@@ -222,7 +202,14 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
     const size_t last_row = num_rows() * portion / num_portions;
     while (end < num_buckets && (end == begin || num_rows_before(end + 1) <= last_row)) ++end;
     const auto write = [&](size_t first, size_t last) {
-      WriteBuckets(begin + first, begin + last, indices, static_cast<char*>(values), divisor);
+      RowQueue queue(layout_, /*out_is_float32=*/false);
+      VisitRows(begin + first, begin + last, [&](const UnionRow& row, size_t place) {
+        indices[place] = row.index;
+        const double divisor_of_row =
+            divisor == kOfEachRow ? DivisorOf(Reduction::kMean, WeightOf(row)) : divisor;
+        char* const out = static_cast<char*>(values) + place * layout_.num_bytes();
+        Push(row, out, divisor_of_row, &queue);
+      });
     };
     if (end - begin <= kWalkChunk) {
       write(0, end - begin);

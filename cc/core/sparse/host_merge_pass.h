@@ -70,10 +70,9 @@ class HostMergePass {
   void Push(const UnionRow& row, void* out, double divisor, RowQueue* queue);
   // Returns the total weight of the gradients that contain the row, including the new ones.
   double WeightOf(const UnionRow& row) const;
-  void MergeBuckets(size_t first, size_t last, const MergedRows& all_rows,
-                    const BucketMemory& new_sums);
-  void CopyBuckets(size_t first, size_t last, const SumMemory& memory);
-  void WriteBuckets(size_t first, size_t last, int64_t* indices, char* values, double divisor);
+  // Calls visit(row, place) for the rows of buckets [first, last) with their places among all rows.
+  template <class Visit>
+  void VisitRows(size_t first, size_t last, Visit visit);
 
   const SliceLayout layout_;
   const std::vector<HostSource> sources_;

@@ -111,8 +111,8 @@ Appended SparseSum<Rows>::PutInOrder() noexcept {
 
 template <class Rows>
 Advice SparseSum<Rows>::Advise(const NextTake& next_take) const {
-  return AdviseFold({num_pending(), pending_bytes_, folding_bytes_, num_merged_, merged_bytes_,
-                     last_result_bytes_},
+  return AdviseFold({num_pending(), pending_bytes_, folding_bytes_, num_merged_,
+                     num_merged_ * format_.layout.num_sum_bytes(), last_result_bytes_},
                     next_take, options_);
 }
 
@@ -142,7 +142,6 @@ bool SparseSum<Rows>::EndFold() noexcept {
   if (has_folded_) {
     Hold(-folding_bytes_);
     num_merged_ = rows_.num_rows();
-    merged_bytes_ = num_merged_ * format_.layout.num_sum_bytes();
   } else {
     pending_.splice(pending_.begin(), folding_);
     pending_bytes_ += folding_bytes_;
@@ -197,7 +196,6 @@ Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
     total_weight_ = saved.total_weight;
   }
   num_merged_ = rows_.num_rows();
-  merged_bytes_ = num_merged_ * format_.layout.num_sum_bytes();
   return status;
 }
 
@@ -275,7 +273,6 @@ void SparseSum<Rows>::Clear() noexcept {
   early_.clear();
   rows_.Clear();
   num_merged_ = 0;
-  merged_bytes_ = 0;
   num_appended_ = 0;
   count_ = 0;
   total_weight_ = 0;

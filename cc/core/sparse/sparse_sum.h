@@ -114,7 +114,6 @@ class SparseSum final : public RoundSum {
   Rows rows_;
   // See SparseSumSize.
   size_t num_merged_ = 0;
-  size_t merged_bytes_ = 0;
   size_t last_result_bytes_ = 0;
 };
 

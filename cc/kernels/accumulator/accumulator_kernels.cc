@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/out_of_memory.h"
@@ -128,40 +129,20 @@ using GlobalStepOp = CounterOp<int64_t, &Accumulator::global_step>;
 
 // All inputs and outputs of these ops are in host memory, so one kernel serves devices of every
 // type.
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumAccumulated")
-                            .Device(DEVICE_DEFAULT)
-                            .HostMemory("handles")
-                            .HostMemory("num_accumulated"),
-                        NumAccumulatedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorNumDropped")
-                            .Device(DEVICE_DEFAULT)
-                            .HostMemory("handle")
-                            .HostMemory("num_dropped"),
-                        NumDroppedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorGlobalStep")
-                            .Device(DEVICE_DEFAULT)
-                            .HostMemory("handle")
-                            .HostMemory("global_step"),
-                        GlobalStepOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorSetGlobalStep")
-                            .Device(DEVICE_DEFAULT)
-                            .HostMemory("handle")
-                            .HostMemory("new_global_step"),
-                        SetGlobalStepOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorReset")
-                            .Device(DEVICE_DEFAULT)
-                            .HostMemory("handle")
-                            .HostMemory("global_step")
-                            .HostMemory("num_discarded"),
-                        ResetOp);
-REGISTER_KERNEL_BUILDER(
-    Name("Condacc>AccumulatorSave").Device(DEVICE_DEFAULT).HostMemory("handle").HostMemory("state"),
-    SaveOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRestore")
-                            .Device(DEVICE_DEFAULT)
-                            .HostMemory("handle")
-                            .HostMemory("state"),
-                        RestoreOp);
+[[maybe_unused]] const bool kAccumulatorsAnywhere[] = {
+    RegisterKernel<NumAccumulatedOp>("Condacc>AccumulatorNumAccumulated", DEVICE_DEFAULT,
+                                     {"handles", "num_accumulated"}),
+    RegisterKernel<NumDroppedOp>("Condacc>AccumulatorNumDropped", DEVICE_DEFAULT,
+                                 {"handle", "num_dropped"}),
+    RegisterKernel<GlobalStepOp>("Condacc>AccumulatorGlobalStep", DEVICE_DEFAULT,
+                                 {"handle", "global_step"}),
+    RegisterKernel<SetGlobalStepOp>("Condacc>AccumulatorSetGlobalStep", DEVICE_DEFAULT,
+                                    {"handle", "new_global_step"}),
+    RegisterKernel<ResetOp>("Condacc>AccumulatorReset", DEVICE_DEFAULT,
+                            {"handle", "global_step", "num_discarded"}),
+    RegisterKernel<SaveOp>("Condacc>AccumulatorSave", DEVICE_DEFAULT, {"handle", "state"}),
+    RegisterKernel<RestoreOp>("Condacc>AccumulatorRestore", DEVICE_DEFAULT, {"handle", "state"}),
+};
 
 }  // namespace
 }  // namespace condacc

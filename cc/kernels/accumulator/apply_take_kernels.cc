@@ -8,6 +8,7 @@
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/accumulator/gradient_io.h"
 #include "cc/kernels/accumulator/take_op.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -125,98 +126,39 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), Spar
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the indices and the values of gradients are in host memory.
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
-                        DenseOps::Handle);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("local_step")
-                            .HostMemory("accepted"),
-                        DenseOps::Apply);
-REGISTER_KERNEL_BUILDER(
-    Name("Condacc>DenseTake").Device(DEVICE_GPU).HostMemory("handle").HostMemory("num_required"),
-    DenseOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("num_required")
-                            .HostMemory("taken"),
-                        DenseOps::TryTake);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("local_step")
-                            .HostMemory("contributor")
-                            .HostMemory("weight")
-                            .HostMemory("outcome"),
-                        DenseOps::ApplyContribution);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyWeighted")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("local_step")
-                            .HostMemory("weight")
-                            .HostMemory("accepted"),
-                        DenseOps::ApplyWeighted);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("global_step")
-                            .HostMemory("num_required")
-                            .HostMemory("taken"),
-                        DenseOps::TakeRound);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyTake")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("local_step")
-                            .HostMemory("num_required"),
-                        DenseOps::ApplyTake);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_GPU).HostMemory("handle"),
-                        SparseOps::Handle);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("local_step")
-                            .HostMemory("shape")
-                            .HostMemory("accepted"),
-                        SparseOps::Apply);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("num_required")
-                            .HostMemory("shape"),
-                        SparseOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("num_required")
-                            .HostMemory("taken")
-                            .HostMemory("shape"),
-                        SparseOps::TryTake);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("local_step")
-                            .HostMemory("grad_shape")
-                            .HostMemory("contributor")
-                            .HostMemory("weight")
-                            .HostMemory("outcome"),
-                        SparseOps::ApplyContribution);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyWeighted")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("local_step")
-                            .HostMemory("shape")
-                            .HostMemory("weight")
-                            .HostMemory("accepted"),
-                        SparseOps::ApplyWeighted);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("global_step")
-                            .HostMemory("num_required")
-                            .HostMemory("taken")
-                            .HostMemory("shape"),
-                        SparseOps::TakeRound);
+[[maybe_unused]] const bool kAccumulatorsOnGpu[] = {
+    RegisterKernel<DenseOps::Handle>("Condacc>DenseAccumulator", DEVICE_GPU, {"handle"}),
+    RegisterKernel<DenseOps::Apply>("Condacc>DenseApply", DEVICE_GPU,
+                                    {"handle", "local_step", "accepted"}),
+    RegisterKernel<DenseOps::Take>("Condacc>DenseTake", DEVICE_GPU, {"handle", "num_required"}),
+    RegisterKernel<DenseOps::TryTake>("Condacc>DenseTryTake", DEVICE_GPU,
+                                      {"handle", "num_required", "taken"}),
+    RegisterKernel<DenseOps::ApplyContribution>(
+        "Condacc>DenseApplyContribution", DEVICE_GPU,
+        {"handle", "local_step", "contributor", "weight", "outcome"}),
+    RegisterKernel<DenseOps::ApplyWeighted>("Condacc>DenseApplyWeighted", DEVICE_GPU,
+                                            {"handle", "local_step", "weight", "accepted"}),
+    RegisterKernel<DenseOps::TakeRound>("Condacc>DenseTakeRound", DEVICE_GPU,
+                                        {"handle", "global_step", "num_required", "taken"}),
+    RegisterKernel<DenseOps::ApplyTake>("Condacc>DenseApplyTake", DEVICE_GPU,
+                                        {"handle", "local_step", "num_required"}),
+    RegisterKernel<SparseOps::Handle>("Condacc>SparseAccumulator", DEVICE_GPU, {"handle"}),
+    RegisterKernel<SparseOps::Apply>("Condacc>SparseApply", DEVICE_GPU,
+                                     {"handle", "local_step", "shape", "accepted"}),
+    RegisterKernel<SparseOps::Take>("Condacc>SparseTake", DEVICE_GPU,
+                                    {"handle", "num_required", "shape"}),
+    RegisterKernel<SparseOps::TryTake>("Condacc>SparseTryTake", DEVICE_GPU,
+                                       {"handle", "num_required", "taken", "shape"}),
+    RegisterKernel<SparseOps::ApplyContribution>(
+        "Condacc>SparseApplyContribution", DEVICE_GPU,
+        {"handle", "local_step", "grad_shape", "contributor", "weight", "outcome"}),
+    RegisterKernel<SparseOps::ApplyWeighted>(
+        "Condacc>SparseApplyWeighted", DEVICE_GPU,
+        {"handle", "local_step", "shape", "weight", "accepted"}),
+    RegisterKernel<SparseOps::TakeRound>(
+        "Condacc>SparseTakeRound", DEVICE_GPU,
+        {"handle", "global_step", "num_required", "taken", "shape"}),
+};
 
 #endif
 

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "cc/core/staleness/staleness_gate.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
@@ -98,67 +99,28 @@ constexpr int kAfterCpu = -1;
 using GpuDecideOp = DecideOp<ResourceStep, FromDeviceMemory>;
 using GpuDecideRefOp = DecideOp<RefStep, FromDeviceMemory>;
 
-REGISTER_KERNEL_BUILDER(
-    Name("Condacc>StalenessGate").Device(DEVICE_GPU).Priority(kAfterCpu).HostMemory("gate"),
-    StalenessGateOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("gate")
-                            .HostMemory("step")
-                            .HostMemory("local_step")
-                            .HostMemory("limit")
-                            .HostMemory("accepted")
-                            .HostMemory("staleness")
-                            .HostMemory("reservation"),
-                        GpuDecideOp);
-// The input `step` is in the memory of its variable.
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("gate")
-                            .HostMemory("local_step")
-                            .HostMemory("limit")
-                            .HostMemory("accepted")
-                            .HostMemory("staleness")
-                            .HostMemory("reservation"),
-                        GpuDecideRefOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateEnd")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("reservation")
-                            .HostMemory("applied"),
-                        EndOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumAccepted")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("gate")
-                            .HostMemory("num_accepted"),
-                        GateNumAcceptedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("gate")
-                            .HostMemory("num_dropped"),
-                        GateNumDroppedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("gate")
-                            .HostMemory("staleness"),
-                        RecentStalenessOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateSave")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("gate")
-                            .HostMemory("state"),
-                        SaveCounterOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRestore")
-                            .Device(DEVICE_GPU)
-                            .Priority(kAfterCpu)
-                            .HostMemory("gate")
-                            .HostMemory("state"),
-                        RestoreCounterOp);
+[[maybe_unused]] const bool kStalenessGatesOnGpu[] = {
+    RegisterKernel<StalenessGateOp>("Condacc>StalenessGate", DEVICE_GPU, {"gate"}, kAfterCpu),
+    RegisterKernel<GpuDecideOp>(
+        "Condacc>StalenessGateDecide", DEVICE_GPU,
+        {"gate", "step", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
+    // The input `step` is in the memory of its variable.
+    RegisterKernel<GpuDecideRefOp>(
+        "Condacc>StalenessGateDecideRef", DEVICE_GPU,
+        {"gate", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
+    RegisterKernel<EndOp>("Condacc>StalenessGateEnd", DEVICE_GPU, {"reservation", "applied"},
+                          kAfterCpu),
+    RegisterKernel<GateNumAcceptedOp>("Condacc>StalenessGateNumAccepted", DEVICE_GPU,
+                                      {"gate", "num_accepted"}, kAfterCpu),
+    RegisterKernel<GateNumDroppedOp>("Condacc>StalenessGateNumDropped", DEVICE_GPU,
+                                     {"gate", "num_dropped"}, kAfterCpu),
+    RegisterKernel<RecentStalenessOp>("Condacc>StalenessGateRecentStaleness", DEVICE_GPU,
+                                      {"gate", "staleness"}, kAfterCpu),
+    RegisterKernel<SaveCounterOp>("Condacc>StalenessGateSave", DEVICE_GPU, {"gate", "state"},
+                                  kAfterCpu),
+    RegisterKernel<RestoreCounterOp>("Condacc>StalenessGateRestore", DEVICE_GPU, {"gate", "state"},
+                                     kAfterCpu),
+};
 
 #endif
 

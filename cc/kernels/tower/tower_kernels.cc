@@ -8,6 +8,7 @@
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/accumulator/gradient_io.h"
 #include "cc/kernels/accumulator/take_op.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -66,26 +67,16 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), Spar
 using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the gradients themselves are in host memory.
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_GPU).HostMemory("handle"),
-                        DenseTowerOps::Sum);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_GPU).HostMemory("handle"),
-                        DenseTowerOps::Add);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("num_required"),
-                        DenseTowerOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_GPU).HostMemory("handle"),
-                        SparseTowerOps::Sum);
-REGISTER_KERNEL_BUILDER(
-    Name("Condacc>TowerSparseAdd").Device(DEVICE_GPU).HostMemory("handle").HostMemory("shape"),
-    SparseTowerOps::Add);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake")
-                            .Device(DEVICE_GPU)
-                            .HostMemory("handle")
-                            .HostMemory("num_required")
-                            .HostMemory("shape"),
-                        SparseTowerOps::Take);
+[[maybe_unused]] const bool kTowersOnGpu[] = {
+    RegisterKernel<DenseTowerOps::Sum>("Condacc>TowerDenseSum", DEVICE_GPU, {"handle"}),
+    RegisterKernel<DenseTowerOps::Add>("Condacc>TowerDenseAdd", DEVICE_GPU, {"handle"}),
+    RegisterKernel<DenseTowerOps::Take>("Condacc>TowerDenseTake", DEVICE_GPU,
+                                        {"handle", "num_required"}),
+    RegisterKernel<SparseTowerOps::Sum>("Condacc>TowerSparseSum", DEVICE_GPU, {"handle"}),
+    RegisterKernel<SparseTowerOps::Add>("Condacc>TowerSparseAdd", DEVICE_GPU, {"handle", "shape"}),
+    RegisterKernel<SparseTowerOps::Take>("Condacc>TowerSparseTake", DEVICE_GPU,
+                                         {"handle", "num_required", "shape"}),
+};
 
 #endif
 

@@ -1,12 +1,9 @@
 // Ops of the dense accumulator.
 #include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace condacc {
 namespace {
-
-using tensorflow::shape_inference::InferenceContext;
 
 REGISTER_OP("Condacc>DenseAccumulator")
     .Output("handle: resource")
@@ -127,11 +124,7 @@ REGISTER_OP("Condacc>DenseTake")
     .Output("average: dtype")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarArgument(c));
-      c->set_output(0, GradientShape(c));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(DenseTakeShape)
     .Doc(R"(
 Waits until enough gradients are accumulated, and takes them all. The wait holds no thread. Takes
 are served in the order in which they came. The accumulator's global step moves on by one.
@@ -151,12 +144,7 @@ REGISTER_OP("Condacc>DenseTryTake")
     .Output("average: dtype")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarArgument(c));
-      c->set_output(0, c->Scalar());
-      c->set_output(1, GradientShape(c));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(DenseTakeShape)
     .Doc(R"(
 Takes the accumulated gradients if there are enough and no other take waits; never waits itself.
 
@@ -176,12 +164,7 @@ REGISTER_OP("Condacc>DenseApplyTake")
     .Output("average: dtype")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarArgument(c));
-      TF_RETURN_IF_ERROR(ScalarInput(c, 3));
-      c->set_output(0, GradientShape(c));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(DenseTakeShape)
     .Doc(R"(
 Adds a gradient to an accumulator as Condacc>DenseApply does, and then takes the accumulated
 gradients, without waiting for further gradients.
@@ -205,13 +188,7 @@ REGISTER_OP("Condacc>DenseTakeRound")
     .Output("average: dtype")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarArgument(c));
-      TF_RETURN_IF_ERROR(ScalarInput(c, 2));
-      c->set_output(0, c->Scalar());
-      c->set_output(1, GradientShape(c));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(DenseTakeShape)
     .Doc(R"(
 Takes the accumulated gradients if the accumulator is at the given step, there are enough and no
 other take waits; never waits itself.

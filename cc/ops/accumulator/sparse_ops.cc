@@ -1,12 +1,9 @@
 // Ops of the sparse accumulator.
 #include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace condacc {
 namespace {
-
-using tensorflow::shape_inference::InferenceContext;
 
 REGISTER_OP("Condacc>SparseAccumulator")
     .Output("handle: resource")
@@ -30,16 +27,8 @@ shape: The first dimensions of the dense tensor whose rows the gradients contain
   known. The shape [] means that none is known.
 reduction_type: What a take divides the sum of each row by: the number of gradients that contain the
   row (MEAN), nothing (SUM), or the number of all gradients (GLOBAL_MEAN).
-deterministic: If true, the gradients are added in the order of their contributors, so that the bits
-  of the result do not depend on the order in which they come. Every apply then needs a contributor.
-num_contributors: How many contributors a deterministic accumulator has: 0 to num_contributors - 1.
-anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
-container: Where an accumulator that is not anonymous is stored; the default container if empty.
-shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
 
-InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape,
-reduction_type or number of contributors, or if `num_contributors` is given without `deterministic`
-or the reverse.
+The other attributes and the errors are those of Condacc>DenseAccumulator.
 )");
 
 REGISTER_OP("Condacc>SparseApply")
@@ -94,19 +83,11 @@ indices: The index of each row: [n] Tindices, as for Condacc>SparseApply.
 values: The rows: [n, d1, ...] dtype.
 grad_shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is
   unknown.
-contributor: The number of the contributor, not negative, and lower than the num_contributors of a
-  deterministic accumulator: [] int64.
-weight: Nothing, or the weight by which the gradient has been multiplied, as for
-  Condacc>SparseApplyWeighted: [] double.
-outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local
-  step is lower than the accumulator's global step; it was dropped and counted as dropped. 3: the
-  contributor already has a gradient among the accumulated ones; the first one counts, and this one
-  was ignored. 4: its local step is higher than the accumulator's global step; it was refused, and
-  may be applied again when that step has come.
+contributor: The number of the contributor, as for Condacc>DenseApplyContribution: [] int64.
+weight: Nothing, or the weight of the gradient, as for Condacc>SparseApplyWeighted: [] double.
+outcome: What became of the gradient, as for Condacc>DenseApplyContribution: [] int32.
 
-InvalidArgument if `local_step`, `contributor` or `weight` is not a scalar, there are several
-weights, the contributor is negative or too high, the dtype is not the accumulator's, or the weight
-or a gradient that would be added does not fit, as for Condacc>SparseApplyWeighted.
+InvalidArgument as for Condacc>DenseApplyContribution and Condacc>SparseApplyWeighted;
 ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
 apply another gradient. On a GPU, a take can refuse a gradient after later ones have been added. If
 the accumulator is deterministic, another gradient of its contributor is then an InvalidArgument,
@@ -149,7 +130,7 @@ REGISTER_OP("Condacc>SparseTake")
     .Output("shape: int64")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) { return RowsShape(c, 0); })
+    .SetShapeFn(SparseTakeShape)
     .Doc(R"(
 Waits until enough sparse gradients are accumulated, and takes them all. The wait holds no thread.
 Takes are served in the order in which they came. The accumulator's global step moves on by one.
@@ -175,10 +156,7 @@ REGISTER_OP("Condacc>SparseTryTake")
     .Output("shape: int64")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Scalar());
-      return RowsShape(c, 1);
-    })
+    .SetShapeFn(SparseTakeShape)
     .Doc(R"(
 Takes the accumulated sparse gradients if there are enough and no other take waits; never waits
 itself.
@@ -202,11 +180,7 @@ REGISTER_OP("Condacc>SparseTakeRound")
     .Output("shape: int64")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarInput(c, 2));
-      c->set_output(0, c->Scalar());
-      return RowsShape(c, 1);
-    })
+    .SetShapeFn(SparseTakeShape)
     .Doc(R"(
 Takes the accumulated sparse gradients if the accumulator is at the given step, there are enough and
 no other take waits; never waits itself.

@@ -70,8 +70,18 @@ absl::Status ContributionShape(InferenceContext* c) {
   return ApplyShape(c);
 }
 
-absl::Status RowsShape(InferenceContext* c, int first) {
+absl::Status DenseTakeShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ScalarArgument(c));
+  TF_RETURN_IF_ERROR(ScalarInput(c, c->num_inputs() - 1));
+  const int last = c->num_outputs() - 1;
+  for (int i = 0; i < last; ++i) c->set_output(i, c->Scalar());
+  c->set_output(last, GradientShape(c));
+  return absl::OkStatus();
+}
+
+absl::Status SparseTakeShape(InferenceContext* c) {
+  TF_RETURN_IF_ERROR(DenseTakeShape(c));
+  const int first = c->num_outputs() - 3;
   c->set_output(first, c->Vector(InferenceContext::kUnknownDim));
   c->set_output(first + 1, c->UnknownShape());
   c->set_output(first + 2, c->Vector(InferenceContext::kUnknownDim));

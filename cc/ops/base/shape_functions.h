@@ -43,10 +43,12 @@ absl::Status ScalarLastShape(tensorflow::shape_inference::InferenceContext* c);
 // weight: as many as the attribute num_weights says.
 absl::Status ContributionShape(tensorflow::shape_inference::InferenceContext* c);
 
-// The shape function of a sparse take, whose outputs from `first` on are indices [n], values of any
-// rank, and shape [rank]. The accumulator's shape does not give the rank of the values, but only
-// their first dimensions.
-absl::Status RowsShape(tensorflow::shape_inference::InferenceContext* c, int first);
+// The shape functions of takes, whose inputs but the handle are scalars. Scalars may come before
+// the last output, the value, or before the last three, which are indices [n], values of any rank,
+// and shape [rank]. The accumulator's shape does not give the rank of these values, but only their
+// first dimensions.
+absl::Status DenseTakeShape(tensorflow::shape_inference::InferenceContext* c);
+absl::Status SparseTakeShape(tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace condacc
 

@@ -53,11 +53,7 @@ REGISTER_OP("Condacc>TowerDenseTake")
     .Output("sum: dtype")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      TF_RETURN_IF_ERROR(ScalarArgument(c));
-      c->set_output(0, GradientShape(c));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(DenseTakeShape)
     .Doc(R"(
 Outputs the sum or mean of the gradients of all towers. Never waits: control edges must ensure that
 all gradients have been added.
@@ -121,10 +117,7 @@ REGISTER_OP("Condacc>TowerSparseAdd")
     .Attr(kDtype)
     .Attr("Tindices: {int32, int64} = DT_INT64")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      ShapeHandle rows;
-      return c->WithRank(c->input(1), 1, &rows);
-    })
+    .SetShapeFn(VectorArgument)
     .Doc(R"(
 Adds a tower's sparse gradient to a sum.
 
@@ -144,7 +137,7 @@ REGISTER_OP("Condacc>TowerSparseTake")
     .Output("shape: int64")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) { return RowsShape(c, 0); })
+    .SetShapeFn(SparseTakeShape)
     .Doc(R"(
 Outputs the sum or mean of the sparse gradients of all towers. Never waits: control edges must
 ensure that all gradients have been added.
