@@ -96,15 +96,29 @@ class RestoreWatch:
         `_trackable_children` calls it. TensorFlow's function that calls that one knows what the
         checkpoint has of the object, but does not pass it on.
         """
-        if not self.is_restored(trackable):
+        position = _restored_position(trackable) if self.is_restored(trackable) else None
+        if position is None:
             return False
-        frame: types.FrameType | None = sys._getframe(1)
-        while frame is not None:
-            for position in frame.f_locals.values():
-                if isinstance(position, CheckpointPosition) and position.trackable is trackable:
-                    return all(each.local_name != child for each in position.object_proto.children)
-            frame = frame.f_back
-        return False
+        return all(each.local_name != child for each in position.object_proto.children)
+
+
+def is_being_restored(trackable: Any) -> bool:
+    """Returns whether a caller of this function restores an object from a checkpoint.
+
+    TensorFlow calls `_serialize_to_tensors` then as well, for the names and the data types.
+    """
+    return _restored_position(trackable) is not None
+
+
+def _restored_position(trackable: Any) -> Any:
+    """Returns the place in a checkpoint from which a caller restores an object, or None."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        for position in frame.f_locals.values():
+            if isinstance(position, CheckpointPosition) and position.trackable is trackable:
+                return position
+        frame = frame.f_back
+    return None
 
 
 def is_function(graph: tf.Graph) -> bool:

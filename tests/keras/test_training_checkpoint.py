@@ -88,11 +88,11 @@ def test_a_training_without_accumulation_continues(tmp_path):
     assert train(tmp_path / "killed", number=1) == expected
 
 
-def train_with_backups(folder, killed_after: int | None = None) -> bytes:
+def train_with_backups(folder, killed_after: int | None = None, *others, **arguments) -> bytes:
     """Trains with Keras' own callback, which does not save the random numbers of a dropout."""
     model = made("carry", dropout=0.0)
-    backup = keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)
-    callbacks = [backup, Killer(killed_after)]
+    backup = keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False, **arguments)
+    callbacks = [backup, *others, Killer(killed_after)]
     model.fit(data(), epochs=EPOCHS, verbose=0, callbacks=callbacks)
     return bits(model)
 
@@ -104,10 +104,67 @@ def test_backups_of_keras_have_a_carried_remainder_beside_them(tmp_path, caplog)
             train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
     assert train_with_backups(tmp_path / "killed") == expected
     assert not caplog.records
-    (index,) = (tmp_path / "killed").glob("accumulated_gradients*.index")
-    index.rename(index.with_name("accumulated_gradients_of_other_weights.index"))
+    (index,) = (tmp_path / "killed").glob("*accumulated_*.index")
+    index.rename(index.with_name("of_other_weights.index"))
     train_with_backups(tmp_path / "killed")
-    assert "has no accumulated gradients that were saved with its weights" in caplog.text
+    assert "with which no accumulated gradients were saved" in caplog.text
+
+
+def test_the_backup_before_the_last_one_is_restored_with_its_remainder(tmp_path, caplog):
+    expected = train_with_backups(tmp_path / "undisturbed")
+    with pytest.raises(Killed):
+        train_with_backups(tmp_path / "killed", 2 * NUM_BATCHES + 1, double_checkpoint=True)
+    (tmp_path / "killed" / "latest.weights.h5").write_bytes(b"damaged")
+    assert train_with_backups(tmp_path / "killed", double_checkpoint=True) == expected
+    assert not caplog.records
+
+
+def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(tmp_path, caplog):
+    other = keras.callbacks.ModelCheckpoint(
+        tmp_path / "killed" / "best.weights.h5", save_weights_only=True
+    )
+    expected = train_with_backups(tmp_path / "undisturbed")
+    with pytest.raises(Killed):
+        train_with_backups(tmp_path / "killed", NUM_BATCHES + 1, other)
+    assert train_with_backups(tmp_path / "killed", None, other) == expected
+    assert not caplog.records
+
+
+def test_a_restored_remainder_is_that_of_one_fit_alone(tmp_path):
+    with pytest.raises(Killed):
+        train_with_backups(tmp_path, NUM_BATCHES + 1)
+    model, plain = made("carry", dropout=0.0), made("carry", dropout=0.0)
+    backup = keras.callbacks.BackupAndRestore(tmp_path)
+
+    def fail(logs=None):
+        raise Killed
+
+    with pytest.raises(Killed):
+        failing = keras.callbacks.LambdaCallback(on_train_begin=fail)
+        model.fit(data(), verbose=0, callbacks=[backup, failing])
+    # Keras skips the first epoch of the next fit, too.
+    for each, num_epochs in ((model, 2), (plain, 1)):
+        each.set_weights([np.ones_like(weights) for weights in each.get_weights()])
+        for variable in each.optimizer.variables:
+            variable.assign(tf.zeros_like(variable))
+        each.optimizer.learning_rate = 0.01
+        each.fit(data(), verbose=0, epochs=num_epochs)
+    assert bits(model) == bits(plain)
+    model.fit(data(), verbose=0, epochs=1, callbacks=[backup])  # Nothing is left to be trained.
+    assert not tmp_path.exists()
+    model.fit(data(), verbose=0)
+
+
+def test_a_model_that_is_compiled_again_restores_its_remainder(tmp_path):
+    expected = train_with_backups(tmp_path / "undisturbed")
+    with pytest.raises(Killed):
+        train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
+    model = made("carry", dropout=0.0)
+    model.fit(data().take(1), verbose=0)
+    model.compile(keras.optimizers.Adam(0.01), loss="mse")
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "killed")
+    model.fit(data(), epochs=EPOCHS, verbose=0, callbacks=[backup])
+    assert bits(model) == expected
 
 
 class TwoOptimizers(keras.Model):
@@ -170,7 +227,7 @@ def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path
         lambda model: setattr(model, "more", tf.random.Generator.from_seed(2)),
         lambda model: delattr(model, "losses_so_far"),
     ):
-        with pytest.raises(ValueError, match=r"accumulators of the model have .* another model"):
+        with pytest.raises(ValueError, match=r"another model. Of modules, random generators and"):
             train_it(tmp_path / "killed", change=change)
     with pytest.raises(ValueError, match="optimizer 'adam.*', which was built after"):
         train_it(tmp_path / "unbuilt", is_built=False)

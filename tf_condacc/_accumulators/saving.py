@@ -14,7 +14,7 @@ from tf_condacc._tensorflow import SaveableObject, SaveSpec, colocated_with
 # The types of the operations that make accumulators.
 _ACCUMULATORS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 _SYNC_GATE = "Condacc>SyncGate"
-# In a graph, DropStaleGradientOptimizer makes such an operation for each of its counters.
+# DropStaleGradientOptimizer's summary makes such an operation for each counter of each gate.
 _STALENESS = "Condacc>StalenessGateRecentStaleness"
 # The last part of the keys of accumulators in the checkpoints of sessions. TensorFlow's error for a
 # key that a checkpoint does not have contains it, and so tells what has saved the key.
@@ -39,16 +39,17 @@ def saveables() -> list[Any]:
     ```
 
     A training that is restored from the checkpoint continues in the middle of a round, with the
-    same bits. In object-based checkpoints (``tf.train.Checkpoint``), accumulators are without this.
-    TensorFlow's own accumulators cannot be saved.
+    same bits. ``tf.train.Checkpoint`` saves accumulators without this function. TensorFlow's own
+    accumulators cannot be saved.
 
     A checkpoint of a Saver that was made without these objects cannot be restored with them: the
     Saver raises ``tf.errors.NotFoundError``, whose message names this function.
 
     Returns:
-        A ``SaveableObject`` for each accumulator and each gate, with the name of its operation, or
-        with the names of the counter and of the gate's operation. The key in checkpoints is this
-        name, followed by "/tf_condacc.saveables()".
+        A ``SaveableObject`` for each accumulator and each gate. Its name is that of the operation;
+        for `DropStaleGradientOptimizer`, whose gate may have several counters, it is that of the
+        counter and the gate. The key in checkpoints is this name, followed by
+        "/tf_condacc.saveables()".
 
     Raises:
         RuntimeError: It is called in eager mode, where ``tf.train.Checkpoint`` saves accumulators.
@@ -60,10 +61,11 @@ def saveables() -> list[Any]:
             "in it."
         )
     left_out = set(v1.get_collection(_LEFT_OUT))
-    operations = v1.get_default_graph().get_operations()
-    made = [_saveable_of(op) for op in operations if op.name not in left_out]
-    # Optimizers may share a counter.
-    return list({each.name: each for each in made if each is not None}.values())
+    states: dict[str, SavedState] = {}  # Optimizers may share a counter.
+    for op in v1.get_default_graph().get_operations():
+        if op.name not in left_out:
+            states |= _state_of(op)
+    return [_Saveable(name, state) for name, state in states.items()]
 
 
 def leave_out(accumulator: ConditionalAccumulatorBase) -> None:
@@ -103,7 +105,9 @@ def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
         )
     collected = v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)
     if handle.op.name not in [each.name for each in collected]:
-        v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _saveable_of(handle.op))
+        v1.add_to_collection(
+            v1.GraphKeys.SAVEABLE_OBJECTS, _Saveable(handle.op.name, accumulator_state(handle))
+        )
 
 
 class _Saveable(SaveableObject):
@@ -118,7 +122,7 @@ class _Saveable(SaveableObject):
         self._state = state
         op = state.handle.op
         with op.graph.as_default(), colocated_with(op, ignore_existing=True):
-            saved = state._serialize_to_tensors()["state"]
+            saved = state.saved()["state"]
         # A meta graph has the names of collected objects, which its import looks up in the graph.
         super().__init__(state.handle, [SaveSpec(saved, "", f"{name}/{_KEY}")], name)
 
@@ -131,13 +135,13 @@ class _Saveable(SaveableObject):
             return self._state._restore_from_tensors({"state": restored_tensors[0]})
 
 
-def _saveable_of(op: tf.Operation) -> _Saveable | None:
-    """Returns what saves the state of an operation's resource, if the operation stands for one."""
+def _state_of(op: tf.Operation) -> dict[str, SavedState]:
+    """Returns the state of an operation's resource by its name, if the operation stands for one."""
     if op.type in _ACCUMULATORS:
-        return _Saveable(op.name, accumulator_state(op.outputs[0]))
+        return {op.name: accumulator_state(op.outputs[0])}
     if op.type == _SYNC_GATE:
-        return _Saveable(op.name, gate_state(op.outputs[0]))
+        return {op.name: gate_state(op.outputs[0])}
     if op.type == _STALENESS:
         counter, gate = op.get_attr("counter").decode(), op.inputs[0]
-        return _Saveable(f"{counter}/{gate.op.name}", counter_state(gate, counter))
-    return None
+        return {f"{counter}/{gate.op.name}": counter_state(gate, counter)}
+    return {}

@@ -15,7 +15,7 @@ from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
 from tf_condacc._micro_batches.absences import Positions, positions_of
 from tf_condacc._micro_batches.checks import Checks, name_of, of_tensorflow
-from tf_condacc._micro_batches.workers import has_other_workers, replica_number
+from tf_condacc._micro_batches.workers import has_other_workers
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import Trackable
@@ -680,7 +680,7 @@ class ReplicaAccumulators(Trackable):
                 f"is now used under {another}{described(strategy)}. Use it in functions "
                 "that are passed to strategy.run of the same strategy."
             )
-        return replica_number()
+        return int(tf.get_static_value(context.replica_id_in_sync_group))
 
     def _check_is_not_traced_without_weights(self) -> None:
         if self._is_traced_without_weights:

@@ -11,19 +11,19 @@ import tensorflow as tf
 
 from tf_condacc._micro_batches.absences import KnownAbsences, Positions
 from tf_condacc._micro_batches.replicas import Layout, ReplicaAccumulators
-from tf_condacc._micro_batches.workers import gathered, own_replicas
+from tf_condacc._micro_batches.workers import Gatherer, own_replicas
 from tf_condacc._ops.native import ops
-from tf_condacc._tensorflow import Trackable
+from tf_condacc._state import State
 
 _VERSION = 1
 
 
-class GradientAccumulatorState(Trackable):
+class GradientAccumulatorState(State):
     """What a `GradientAccumulator` has accumulated, on all replicas.
 
     It is one child of the object in checkpoints, whatever accumulators the gradients have made, so
-    that a new object can be restored before its first micro-batch. It has the replicas of all
-    workers, which must therefore save it together. The tensors are `layout`, which
+    that a new object can be restored before its first micro-batch. It includes the replicas of
+    other workers, so all workers must save it at the same time. The tensors are `layout`, which
     tells in JSON which accumulators there are, `[] string`; `sizes`, that of the state of each,
     `[num_accumulators] int64`; and `states`, one after another, `[n] uint8`.
 
@@ -33,12 +33,15 @@ class GradientAccumulatorState(Trackable):
         title: What error messages call the object.
     """
 
+    _TYPES = {"layout": tf.string, "sizes": tf.int64, "states": tf.uint8}
+
     def __init__(self, replicas: ReplicaAccumulators, absences: KnownAbsences, title: str) -> None:
         self._replicas = replicas
         self._absences = absences
         self._title = title
+        self._gatherer: Gatherer | None = None
 
-    def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
+    def saved(self) -> dict[str, tf.Tensor]:
         layout, states = self._layout_and_states()
         sizes = [tf.size(state, tf.int64) for state in states]
         text = {
@@ -64,20 +67,25 @@ class GradientAccumulatorState(Trackable):
                 f"{self._title} has replicas on several workers, which can save it only in eager "
                 "mode: each saves the states of all."
             )
-        records = {}
-        for replica in own_replicas(strategy):
+
+        def record_of(replica: int) -> bytes:
             part = {replica: layout[replica]} if replica in layout else {}
             states = [state.numpy().tobytes() for state in _saved(self._replicas.handles(part))]
             header = json.dumps({"replicas": part, "sizes": [len(state) for state in states]})
-            records[replica] = b"\0".join([header.encode(), b"".join(states)])
-        all_layouts: dict[int, Any] = {}
-        all_states: list[tf.Tensor] = []
-        for record in gathered(strategy, records, self._title):
-            text, _, data = record.partition(b"\0")
-            found = json.loads(text)
-            all_layouts |= found["replicas"]
-            all_states += _split(np.frombuffer(data, np.uint8), found["sizes"])
-        return all_layouts, all_states
+            return b"\0".join([header.encode(), b"".join(states)])
+
+        if self._gatherer is None:
+            self._gatherer = Gatherer(strategy, self._title)
+        found: dict[int, tuple[Any, list[tf.Tensor]]] = {}
+        for record in self._gatherer.gathered(record_of):
+            header, _, data = record.partition(b"\0")
+            part = json.loads(header)
+            states = _split(np.frombuffer(data, np.uint8), part["sizes"])
+            found |= {int(key): (kinds, states) for key, kinds in part["replicas"].items()}
+        return (
+            {replica: kinds for replica, (kinds, _) in found.items()},
+            [state for replica in sorted(found) for state in found[replica][1]],
+        )
 
     def _restore_from_tensors(self, restored_tensors: Mapping[str, tf.Tensor]) -> Any:
         states, sizes = restored_tensors["states"], restored_tensors["sizes"]

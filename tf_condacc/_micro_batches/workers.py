@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -29,54 +28,64 @@ def has_other_workers(strategy: tf.distribute.Strategy | None = None) -> bool:
 
 def own_replicas(strategy: tf.distribute.Strategy) -> list[int]:
     """Returns the numbers of the replicas of this process. Must be called in eager mode."""
-    return [int(number) for number in _run(strategy, lambda: tf.constant(replica_number()))]
+    return [int(number) for number in _on_replicas(strategy, lambda replica: replica)[1]]
 
 
-def gathered(
-    strategy: tf.distribute.Strategy, records: Mapping[int, bytes], title: str
-) -> list[bytes]:
-    """Returns the records of the replicas of all workers, in the order of the replicas.
-
-    All workers must call it in eager mode, and each waits for the others. If this takes long, a
-    warning is logged.
+class Gatherer:
+    """Gathers records of all workers.
 
     Args:
-        strategy: The strategy.
-        records: The record of each replica of this process, by the number of the replica.
-        title: What the warning calls the object whose records they are.
+        strategy: The strategy of the workers.
+        title: Name of the object that is saved, for a warning.
     """
-    words = {replica: _as_words(record) for replica, record in records.items()}
 
-    def gather() -> tf.Tensor:
-        context = tf.distribute.get_replica_context()
-        return context.all_gather(words[replica_number()], axis=0)
+    def __init__(self, strategy: tf.distribute.Strategy, title: str) -> None:
+        self._strategy = strategy
+        self._title = title
 
-    with _warning_after(_PATIENCE_SECS, title):
-        left = _run(strategy, gather)[0].numpy()
-    found = []
-    while left.size > 0:
-        end = 1 - int(-left[0] // _WORD)  # The length, and as many words as hold the record.
-        found.append(left[1:end].tobytes()[: left[0]])
-        left = left[end:]
-    return found
+        def gather(*tensors: tf.Tensor) -> list[tf.Tensor]:
+            context = tf.distribute.get_replica_context()
+            # An identity is on the replica's device, unlike an argument of the function.
+            return [context.all_gather(tf.identity(each), axis=0) for each in tensors]
+
+        self._gather = tf.function(
+            lambda *arguments: strategy.run(gather, arguments),
+            autograph=False,
+            reduce_retracing=True,
+        )
+
+    def gathered(self, record_of: Callable[[int], bytes]) -> list[bytes]:
+        """Returns the records of the replicas of all workers.
+
+        All workers must call it in eager mode, and each waits for the others. If this takes long, a
+        warning is logged. Each replica gets the records of all.
+
+        Args:
+            record_of: Returns the record of a replica of this process.
+        """
+        records = {replica: record_of(replica) for replica in own_replicas(self._strategy)}
+        lengths = _on_replicas(self._strategy, lambda replica: [len(records[replica])])[0]
+        words = _on_replicas(self._strategy, lambda replica: _as_words(records[replica]))[0]
+        with _warning_after(_PATIENCE_SECS, self._title):
+            results = self._strategy.experimental_local_results(self._gather(lengths, words))[0]
+        sizes, all_words = (each.numpy() for each in results)
+        parts = np.split(all_words, np.cumsum(-(-sizes // _WORD))[:-1])
+        return [part.tobytes()[:size] for part, size in zip(parts, sizes, strict=True)]
 
 
-def _as_words(record: bytes) -> tf.Tensor:
-    """Returns the length of a record and its bytes: `[n] int64`."""
-    length, padding = np.int64(len(record)).tobytes(), bytes(-len(record) % _WORD)
-    return tf.constant(np.frombuffer(length + record + padding, np.int64))
+def _on_replicas(
+    strategy: tf.distribute.Strategy, value_of: Callable[[int], object]
+) -> tuple[object, tuple[tf.Tensor, ...]]:
+    """Returns a value for each replica of this process, `[...] int64`, and all of them."""
+    values = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(value_of(context.replica_id_in_sync_group), tf.int64)
+    )
+    return values, strategy.experimental_local_results(values)
 
 
-def _run(strategy: tf.distribute.Strategy, function: Callable[[], Any]) -> Sequence[tf.Tensor]:
-    """Returns the results of a function on the replicas of this process."""
-    results = tf.function(lambda: strategy.run(function))()
-    return strategy.experimental_local_results(results)
-
-
-def replica_number() -> int:
-    """Returns the number of the replica that executes the calling function."""
-    context = tf.distribute.get_replica_context()
-    return int(tf.get_static_value(context.replica_id_in_sync_group))
+def _as_words(record: bytes) -> np.ndarray:
+    """Returns the bytes of a record, padded with zeros: `[n] int64`."""
+    return np.frombuffer(record + bytes(-len(record) % _WORD), np.int64)
 
 
 @contextlib.contextmanager

@@ -18,9 +18,9 @@ import tensorflow as tf
 from condacc import versions
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, parts_of
-from tf_condacc._tensorflow import RestoreWatch, Trackable
+from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
-from tf_condacc.keras._backups import Backups
+from tf_condacc.keras._backups import AccumulatedState, Backups
 from tf_condacc.keras._calls import Call, repeated_function, with_outer
 from tf_condacc.keras._fit import EndOfEpoch, call_with
 from tf_condacc.keras._replacements import Replacements
@@ -57,9 +57,9 @@ def accumulate_gradients(
     `load_weights`, `set_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its
     optimizer, discard what is accumulated.
 
-    What is saved is a plain Keras model; `TrainingCheckpoint` saves what is accumulated. A loaded,
-    copied or cloned model accumulates only after another call of this function. A second call for
-    the same model replaces the first.
+    What is saved is a plain Keras model. `TrainingCheckpoint` saves what is accumulated as well,
+    and so does ``keras.callbacks.BackupAndRestore``. A loaded, copied or cloned model accumulates
+    only after another call of this function. A second call for the same model replaces the first.
 
     Keras optimizers have ``gradient_accumulation_steps`` for the same purpose. It weighs
     micro-batches equally, needs a dense variable of the size of each embedding, and fails on
@@ -218,8 +218,7 @@ class Accumulation:
         self._iterations: dict[int, int] = {}  # Of each optimizer, before its first update here.
         self._replacements = Replacements()
         self._restores = RestoreWatch()
-        # Its children are the GradientAccumulators, also those that are made after a restore.
-        self.state = Trackable()
+        self.state = AccumulatedState(self._title)
         self._backups = Backups(self.state, self._title)
         self._is_restored = False
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
@@ -258,6 +257,7 @@ class Accumulation:
         """Discards the gradients that were accumulated since the last update."""
         for accumulator in self._accumulators.values():
             accumulator.gradients.reset()
+        self.state.forget_restored()
 
     def keep_in_next_fit(self) -> None:
         """Lets the next call of ``fit`` continue from what was restored."""
@@ -287,6 +287,7 @@ class Accumulation:
         """Frees what is accumulated, also that which functions hold that were traced before."""
         self.discard_remainder()
         self._accumulators.clear()
+        self.state.clear()
         self._iterations.clear()
 
     def _make_train_function_again(self) -> None:
@@ -333,9 +334,8 @@ class Accumulation:
                 current._end_epoch(is_last)
 
         try:
-            return call_with(
-                fit, EndOfEpoch(self._model, self._backups.begin, end_epoch), args, kwargs
-            )
+            callback = EndOfEpoch(self._model, end_epoch)
+            return call_with(fit, callback, self._backups.begin, args, kwargs)
         finally:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current.discard_remainder()
@@ -387,6 +387,7 @@ class Accumulation:
     def _discard_accumulated(self, reason: str) -> None:
         for accumulator in self._accumulators.values():
             accumulator.gradients._discard_because(reason)
+        self.state.forget_restored()
 
     def _trackable_children(self, owner: Any, children: Any, *args: Any, **kwargs: Any) -> Any:
         """Discards what is accumulated when TensorFlow restores the model or the optimizer."""
@@ -660,7 +661,7 @@ class Accumulation:
             self._accumulators[key] = _Accumulator(gradients, reduction_type, updater)
             numbers = [id(each) for each in self.optimizers]
             name = f"optimizer_{numbers.index(key[0])}_call_{key[1]}"
-            self.state._track_trackable(gradients, name, overwrite=True)
+            self.state.add(name, gradients)
 
         tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]

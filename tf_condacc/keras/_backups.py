@@ -1,4 +1,4 @@
-"""What is accumulated, beside the weights that ``keras.callbacks.BackupAndRestore`` saves."""
+"""What is accumulated, in checkpoints and beside the weights that Keras backs up."""
 
 from __future__ import annotations
 
@@ -6,19 +6,71 @@ import logging
 import os
 import zlib
 from collections.abc import Iterable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._tensorflow import Trackable
 
 _LOG = logging.getLogger("tf_condacc")
-_NAME = "accumulated_gradients"
 _CHUNK = 1 << 24  # Bytes that are read at once.
 
 
+class AccumulatedState(Trackable):
+    """What a model has accumulated, as a part of checkpoints.
+
+    Its children are the ``GradientAccumulator`` objects, which the first steps make. A checkpoint
+    that was restored before is restored into each when it is made.
+
+    Args:
+        title: What messages call it.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._maybe_initialize_trackable()
+        self._accumulators: dict[str, GradientAccumulator] = {}
+
+    def add(self, name: str, accumulator: GradientAccumulator) -> None:
+        """Adds an object, and restores it if a checkpoint waits for it."""
+        self._accumulators[name] = accumulator
+        self._handle_deferred_dependencies(name, accumulator)
+
+    def clear(self) -> None:
+        """Removes all objects."""
+        self._accumulators.clear()
+
+    def forget_restored(self) -> None:
+        """Forgets what was restored for objects that have not been made."""
+        self._deferred_dependencies.clear()
+
+    def check_restored(self) -> None:
+        """Warns if something was restored for objects that have not been made, and forgets it.
+
+        The checkpoint that is about to be saved will not have it, and the one that has it may be
+        deleted afterwards.
+        """
+        if self._deferred_dependencies:
+            _LOG.warning(
+                "%s: an optimizer has not been used since its accumulated gradients were restored. "
+                "They are lost.",
+                self._title,
+            )
+            self.forget_restored()
+
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        del args, kwargs
+        return dict(self._accumulators)
+
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        del args, kwargs
+        return self._accumulators.get(name)
+
+
 class Backups:
-    """Saves what is accumulated whenever the callback saves weights, and restores it with them.
+    """Saves what is accumulated whenever ``BackupAndRestore`` saves weights, and restores it.
 
     The file of the weights stays that of Keras. The name of the checkpoint beside it contains a
     checksum of that file, so that the gradients are never added to other weights.
@@ -31,7 +83,7 @@ class Backups:
         folders: The folders of the callbacks of the ``fit`` that is running.
     """
 
-    def __init__(self, state: Trackable, title: str) -> None:
+    def __init__(self, state: AccumulatedState, title: str) -> None:
         self._state = state
         self._title = title
         self.folders: set[str] = set()
@@ -39,52 +91,58 @@ class Backups:
     def begin(self, callbacks: Iterable[object]) -> None:
         """Notes the folders of the callbacks of a ``fit``."""
         self.folders = {
-            os.path.dirname(os.path.join(each.backup_dir, _NAME))
+            os.path.dirname(os.path.join(each.backup_dir, ""))  # Without a "/" at its end.
             for each in callbacks
             if isinstance(each, keras.callbacks.BackupAndRestore)
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Saves what is accumulated, if a file of weights is that of a callback."""
-        folder, stem = self._folder_and_stem(path)
-        if folder is None:
+        """Saves what is accumulated, if a file of weights is in a callback's folder."""
+        path = os.fspath(path)
+        if os.path.dirname(path) not in self.folders:
             return
-        old = tf.io.gfile.glob(os.path.join(folder, f"{_NAME}*"))
+        self._state.check_restored()
+        stem, old = _stem(path, path), tf.io.gfile.glob(f"{_prefix(path)}*")
         tf.train.Checkpoint(state=self._state).write(stem)
+        kept = [f"{stem}."]
+        previous = f"{path}.bkp"  # Where Keras keeps the weights before, if it is asked to.
+        if tf.io.gfile.exists(previous):
+            kept.append(f"{_stem(path, previous)}.")
         for file in old:
-            if not file.startswith(f"{stem}."):
+            if not file.startswith(tuple(kept)):
                 tf.io.gfile.remove(file)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Restores what was accumulated, if a file of weights is that of a callback."""
-        folder, stem = self._folder_and_stem(path)
-        if folder is None:
+        """Restores what was accumulated, if a file of weights is in a callback's folder."""
+        path = os.fspath(path)
+        if os.path.dirname(path) not in self.folders:
             return
+        stem = _stem(path, path)
         if tf.io.gfile.exists(f"{stem}.index"):
             tf.train.Checkpoint(state=self._state).read(stem)
             return
         _LOG.warning(
-            "%s: the folder '%s' of BackupAndRestore has no accumulated gradients that were saved "
-            "with its weights. The training continues without those of the last micro-batches.",
+            "%s: BackupAndRestore has restored '%s', with which no accumulated gradients were "
+            "saved. Those of the micro-batches since the last update are lost.",
             self._title,
-            folder,
+            path,
         )
 
-    def _folder_and_stem(self, path: str | os.PathLike[str]) -> tuple[str | None, str]:
-        """Returns the folder of a callback's weights, and the path of a checkpoint beside them.
 
-        The folder is None if the weights are not those of a callback.
-        """
-        folder = os.path.dirname(path)
-        if folder not in self.folders:
-            return None, ""
-        return folder, os.path.join(folder, f"{_NAME}_{_checksum(os.fspath(path)):08x}")
+def _prefix(path: str) -> str:
+    """Returns how the names of the checkpoints beside a file of weights begin."""
+    return f"{path}.accumulated_"
 
 
-def _checksum(path: str) -> int:
-    """Returns a checksum of a file."""
+def _stem(path: str, weights: str) -> str:
+    """Returns the path of the checkpoint beside a file that belongs to some weights.
+
+    Args:
+        path: The file that the callback writes and reads.
+        weights: The file that has the weights.
+    """
     checksum = 0
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with tf.io.gfile.GFile(weights, "rb") as file:
         while chunk := file.read(_CHUNK):
             checksum = zlib.crc32(chunk, checksum)
-    return checksum
+    return f"{_prefix(path)}{checksum:08x}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,9 +28,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     weights as one that nothing has stopped, to the last bit, if its data come in the same order and
     its operations are deterministic. A process may be killed at any time, also while it saves.
 
-    ``keras.callbacks.BackupAndRestore`` saves the weights and the optimizer alone, beside which
-    `tf_condacc.keras.accumulate_gradients` saves what is accumulated, and begins an interrupted
-    epoch again.
+    ``keras.callbacks.BackupAndRestore`` saves the weights, the optimizer and what is accumulated,
+    and begins an interrupted epoch again.
 
     Example:
         >>> import keras, tempfile
@@ -69,10 +67,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     Raises:
         ValueError: The model has not been built or compiled, or `save_freq` is lower than 1. The
             checkpoint is that of another model or optimizer, whose variables have other shapes or
-            data types or another number, or which has other modules, random generators or
-            accumulators in its attributes; or it contains accumulated gradients and the model
-            accumulates none. The model is then unchanged. ``fit`` raises it if it does not begin
-            with `initial_epoch`, if ``steps_per_execution`` does not divide `initial_batch`, if a
+            data types or another number, or it contains accumulated gradients and the model
+            accumulates none; the model is then unchanged. Or it has more modules, random generators
+            and accumulators in attributes than the model, or lacks the state of some; others of
+            them may then have been restored. ``fit`` raises it if it does not begin with
+            `initial_epoch`, if ``steps_per_execution`` does not divide `initial_batch`, if a
             ``fit`` before it has ended by an error before it reached this batch, and if an
             optimizer other than that of ``compile`` was built after the callback was made.
         tf.errors.InvalidArgumentError: The checkpoint is that of another accumulation, such as one
@@ -126,7 +125,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         latest = self._manager.latest_checkpoint
         if latest is not None:
             accumulates = self._accumulation is not None
-            has_accumulated = _check(latest, model, variables, others, accumulates)
+            has_accumulated = _check(latest, model, variables, accumulates)
+            _restore_others(latest, model, others)
             self._manager.restore_or_initialize()
             if self._accumulation is not None and has_accumulated:
                 self._accumulation.keep_in_next_fit()
@@ -205,6 +205,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                     f"of optimizer '{optimizer.name}', which was built after this callback. "
                     "Call the optimizer's build() before, with the variables that it trains."
                 )
+        if self._accumulation is not None:
+            self._accumulation.state.check_restored()
         self._position.assign([epoch, batch])
         self._manager.save()
 
@@ -254,13 +256,7 @@ def _parts_of(roots: Sequence[keras.Model | keras.Optimizer]) -> list[Any]:
     return list(seen.values())
 
 
-def _check(
-    path: str,
-    model: keras.Model,
-    variables: Sequence[Any],
-    others: Sequence[Any],
-    accumulates: bool,
-) -> bool:
+def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates: bool) -> bool:
     """Returns whether a checkpoint has accumulated gradients, and checks that it fits a model.
 
     TensorFlow itself restores a part of the variables without an error.
@@ -269,7 +265,6 @@ def _check(
         path: Path of the checkpoint.
         model: The model.
         variables: Variables of the model and its optimizers.
-        others: Other objects of the model.
         accumulates: Whether the model accumulates gradients.
 
     Raises:
@@ -293,12 +288,6 @@ def _check(
                 f"{title}: variable '{variable.name}' is {expected}, but {saved} in the "
                 "checkpoint. It is that of another model or optimizer."
             )
-    saved_keys, expected_keys = _keys_of_others(reader), _keys_as_saved_now(others)
-    if saved_keys != expected_keys:
-        raise ValueError(
-            f"{title}: the modules, generators and accumulators of the model have the states "
-            f"{expected_keys}, but the checkpoint has {saved_keys}. It is that of another model."
-        )
     has_accumulated = any(name.startswith("accumulation/") for name in shapes)
     if has_accumulated and not accumulates:
         raise ValueError(
@@ -308,16 +297,24 @@ def _check(
     return has_accumulated
 
 
-def _keys_of_others(reader: Any) -> list[str]:
-    """Returns the keys of the objects of a checkpoint that are not variables of the model."""
-    names = (name for name in reader.get_variable_to_shape_map() if name.startswith("others/"))
-    return sorted(name.removeprefix("others/").replace("/.ATTRIBUTES/", "/") for name in names)
+def _restore_others(path: str, model: keras.Model, others: Sequence[Any]) -> None:
+    """Restores the objects of a model that are not variables, and checks that none is missing.
 
-
-def _keys_as_saved_now(others: Sequence[Any]) -> list[str]:
-    """Returns what `_keys_of_others` returns for a checkpoint of some objects."""
+    Raises:
+        ValueError: The checkpoint has more objects, or lacks the state of some.
+    """
+    names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    highest = max((int(n.split("/")[1]) for n in names if n.startswith("others/")), default=-1)
+    title = (
+        f"TrainingCheckpoint of model '{model.name}' cannot restore '{path}': it is that of "
+        "another model. Of modules, random generators and accumulators in attributes, it has"
+    )
+    if highest >= len(others):
+        raise ValueError(f"{title} {highest + 1}, but the model has {len(others)}.")
     if not others:
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        path = tf.train.Checkpoint(others=others).write(os.path.join(folder, "checkpoint"))
-        return _keys_of_others(tf.train.load_checkpoint(path))
+        return
+    status = tf.train.Checkpoint(others=list(others)).read(path).expect_partial()
+    try:
+        status.assert_existing_objects_matched()
+    except AssertionError as error:
+        raise ValueError(f"{title} not all of the model: {error}") from error

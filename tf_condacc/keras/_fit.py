@@ -19,27 +19,14 @@ class EndOfEpoch(keras.callbacks.Callback):
 
     Args:
         model: The model.
-        begin: Called at the beginning with the other callbacks.
         end: The function. Its argument is whether the epoch is the last one.
-
-    Attributes:
-        others: The callbacks between the first and the last one.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        begin: Callable[[list[Any]], None],
-        end: Callable[[bool], None],
-    ) -> None:
+    def __init__(self, model: keras.Model, end: Callable[[bool], None]) -> None:
         super().__init__()
         self.set_model(model)
-        self.others: list[Any] = []
-        self._begin, self._end = begin, end
+        self._end = end
         self._epoch = 0
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        self._begin(self.others)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
@@ -58,8 +45,21 @@ class EndOfEpoch(keras.callbacks.Callback):
         self._end(self.model.stop_training or self._epoch + 1 == num_epochs)
 
 
-def call_with(fit: Callable[..., Any], callback: EndOfEpoch, args: Any, kwargs: Any) -> Any:
+def call_with(
+    fit: Callable[..., Any],
+    callback: EndOfEpoch,
+    begin: Callable[[list[Any]], None],
+    args: Any,
+    kwargs: Any,
+) -> Any:
     """Calls ``fit`` of a model with a callback before and after those that the caller passes.
+
+    Args:
+        fit: The method.
+        callback: The callback.
+        begin: Called before with the caller's callbacks.
+        args: The caller's arguments.
+        kwargs: The caller's arguments by name.
 
     Raises:
         TypeError: The model overrides ``fit`` with a method that takes no callbacks.
@@ -67,7 +67,7 @@ def call_with(fit: Callable[..., Any], callback: EndOfEpoch, args: Any, kwargs: 
     signature = inspect.signature(fit)
     bound = signature.bind(*args, **kwargs)
     if "callbacks" in signature.parameters:
-        bound.arguments["callbacks"] = _between(callback, bound.arguments.get("callbacks"))
+        bound.arguments["callbacks"] = _between(callback, bound.arguments.get("callbacks"), begin)
         return fit(*bound.args, **bound.kwargs)
     if not any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values()):
         raise TypeError(
@@ -75,16 +75,17 @@ def call_with(fit: Callable[..., Any], callback: EndOfEpoch, args: Any, kwargs: 
             f"which the accumulation finds the ends of epochs. Its signature is fit{signature}."
         )
     named = bound.kwargs
-    named["callbacks"] = _between(callback, named.get("callbacks"))
+    named["callbacks"] = _between(callback, named.get("callbacks"), begin)
     return fit(*bound.args, **named)
 
 
-def _between(callback: EndOfEpoch, given: Any) -> Any:
+def _between(callback: EndOfEpoch, given: Any, begin: Callable[[list[Any]], None]) -> Any:
     """Returns the callbacks of the caller between the first and the last one."""
     if isinstance(given, keras.callbacks.CallbackList):
         # Keras does not call set_params and set_model on it.
         callback.set_params(given.params or {})
-        callback.others = given.callbacks
+        begin(given.callbacks)
         return keras.callbacks.CallbackList([callback, given, callback])
-    callback.others = keras.tree.flatten(given or [])
-    return [callback, *callback.others, callback]
+    callbacks = keras.tree.flatten(given or [])
+    begin(callbacks)
+    return [callback, *callbacks, callback]

@@ -45,6 +45,18 @@ class Model(tf.Module):
         return b"".join(variable.numpy().tobytes() for variable in self.all)
 
 
+def test_a_checkpoint_that_another_thread_writes_has_the_state_of_the_call(tmp_path):
+    saved, restored = Model(), Model()
+    saved.train(0)
+    options = tf.train.CheckpointOptions(experimental_enable_async_checkpoint=True)
+    checkpoint = tf.train.Checkpoint(model=saved)
+    path = checkpoint.save(str(tmp_path / "saved"), options=options)
+    saved.train(1)
+    checkpoint.sync()
+    tf.train.Checkpoint(model=restored).restore(path).assert_consumed()
+    assert int(restored.accumulator.num_accumulated()) == 1
+
+
 @pytest.mark.parametrize("saved_after", [0, 1, 2, 5, 7, 8])
 def test_a_restored_object_continues_with_the_bits_of_an_undisturbed_one(saved_after, tmp_path):
     undisturbed, saved, restored = Model(), Model(), Model()
