@@ -176,6 +176,7 @@ class TwoOptimizers(keras.Model):
         self.noise = [tf.random.Generator.from_seed(1)]
         self.counts = {"steps": tf.Variable(0.0, trainable=False), "module": tf.Module()}
         self.counts["module"].steps = tf.Variable(0.0)
+        self.late = tf.Module()  # Its variable is made in the first step.
         self.losses_so_far = tf_condacc.ConditionalAccumulator(tf.float32, [], reduction_type="SUM")
         self.unused = keras.optimizers.Adam()
         self.second_optimizer = keras.optimizers.Adam(0.02)
@@ -191,6 +192,10 @@ class TwoOptimizers(keras.Model):
         self.counts["steps"].assign_add(1.0)
         self.counts["module"].steps.assign_add(2.0)
         self.losses_so_far.apply_grad(loss)
+        if not hasattr(self.late, "steps"):
+            with tf.init_scope():
+                self.late.steps = tf.Variable(0)
+        self.late.steps.assign_add(1)
         gradients[0] *= self.counts["steps"] + self.counts["module"].steps
         self.optimizer.apply(gradients[:2], self.first.trainable_variables)
         self.second_optimizer.apply(gradients[2:], self.second.trainable_variables)
@@ -216,7 +221,7 @@ def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path
         saved = tf_condacc.keras.TrainingCheckpoint(model, folder, 2)
         arguments = {"initial_epoch": saved.initial_epoch, "epochs": EPOCHS, "verbose": 0}
         model.fit(data(), callbacks=[saved, Killer(killed_after)], **arguments)
-        return bits(model), float(model.losses_so_far.take_grad(1))
+        return bits(model), int(model.late.steps), float(model.losses_so_far.take_grad(1))
 
     expected = train_it(tmp_path / "undisturbed")
     for killed_after in (4, 9):

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "cc/core/base/cpu_features.h"
-#include "cc/core/math/narrow_math.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>

@@ -47,6 +47,10 @@ using DenseAdder = void (*)(const DenseAddArgs& args, size_t begin, size_t end);
 // Returns the adder of a type. Many short sums take less time if it is chosen once for all of them.
 DenseAdder DenseAdderOf(ElementType type);
 
+// What it returns for the types whose sums are added in float32.
+DenseAdder Float16Adder();
+DenseAdder BFloat16Adder();
+
 // Makes what the calling thread has written past the caches visible to other threads.
 void FlushBypassedStores();
 

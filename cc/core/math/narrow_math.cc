@@ -1,4 +1,4 @@
-#include "cc/core/math/narrow_math.h"
+// Sums of float16 and bfloat16 gradients, which are added in float32.
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/base/float16.h"
+#include "cc/core/math/dense_math.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>
