@@ -295,6 +295,8 @@ void Accumulator::Serve(Call* call) {
   TimerQueue::Global().Cancel(take->stall_timer);
   stalls_.NoteServed();
   last_num_required_ = take->num_required;
+  last_result_bytes_ =
+      static_cast<size_t>(round_->sum->value_shape().num_elements()) * SizeOf(options_.sum.type);
   step_counter_.Advance();
   round_->place = Place::kTaken;
   round_->take = takes_.PopFront();

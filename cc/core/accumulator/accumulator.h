@@ -38,7 +38,8 @@ namespace condacc {
 // threads of a Workspace. One thread at a time folds the pending gradients of a round into its sum
 // while other threads append more. A round leaves the accumulator as soon as it is taken. If a
 // thread is folding the round at that moment, that thread finishes it and completes the take;
-// otherwise the thread that serves the take does.
+// otherwise the thread that serves the take does. A sparse round is taken only when no thread works
+// on it.
 //
 // Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged, except
 // that a take that fails because of bad gradients removes them. Methods may throw std::bad_alloc,
@@ -275,8 +276,8 @@ class Accumulator {
 
   // Returns what the calling thread must do with a round after an event: a gradient was appended, a
   // take has come or gone, or a thread has ended its work on the round. While a thread works on the
-  // sum, there is nothing to do, because that thread asks again afterwards. Only an open round
-  // whose sum needs no preparation is served even while it is being folded.
+  // sum, only two things are possible, because that thread asks again afterwards: an open round
+  // whose sum needs no preparation is served, and a taken one is finished beside a save.
   Action NextAction(const Round& round) const CONDACC_REQUIRES(mu_);
   // Performs the actions for a round until none is left.
   void Proceed(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
@@ -347,8 +348,9 @@ class Accumulator {
   WaitList<Take> takes_ CONDACC_GUARDED_BY(mu_);
   RoundPtr round_ CONDACC_GUARDED_BY(mu_);
   RoundPtr next_round_ CONDACC_GUARDED_BY(mu_);  // Not null if `round_` has gradients.
-  // The num_required of the last served take, or 0 before the first.
+  // The num_required of the last served take, and the bytes of its values, or 0 before the first.
   int64_t last_num_required_ CONDACC_GUARDED_BY(mu_) = 0;
+  size_t last_result_bytes_ CONDACC_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace condacc

@@ -13,10 +13,10 @@ void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_a
     // that finishes the round adds everything that is pending, and will be done soon.
     const bool is_open = round->place == Place::kOpen;
     Advice advice = is_open ? round->sum->Advise(ExpectTake(*round)) : Advice::kLeave;
-    if (must_add) advice = Advice::kWait;
+    if (must_add) advice = Advice::kMustFold;
     if (advice == Advice::kLeave) return;
     if (!is_open || round->work != Work::kNone) {  // Another thread works on the sum.
-      if (advice != Advice::kWait) return;
+      if (advice != Advice::kMustFold) return;
       changed_.Wait(&mu_);
     } else if (advice == Advice::kFoldElsewhere && may_start_folder) {
       if (StartFolder(round, call)) return;
@@ -32,7 +32,7 @@ RoundSum::NextTake Accumulator::ExpectTake(const Round& round) const {
   const int64_t num_required = is_waiting ? takes_.front()->num_required : last_num_required_;
   const int64_t num_missing = num_required - round.num_accumulated;
   const bool is_known = is_waiting || num_missing >= 0;
-  return {is_known ? num_missing : RoundSum::kUnknown, is_waiting};
+  return {is_known ? num_missing : RoundSum::kUnknown, is_waiting, last_result_bytes_};
 }
 
 bool Accumulator::Fold(const RoundPtr& round, Call* call) {

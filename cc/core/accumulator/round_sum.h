@@ -42,7 +42,7 @@ enum class Advice {
   kLeave,          // Nothing: more should come first, or the take adds them in its own pass.
   kFold,           // Add them now.
   kFoldElsewhere,  // Add them in a thread of its own, which takes much less time to start.
-  kWait,  // Do not return from an apply before some of them were added, by it or by others.
+  kMustFold,       // Add some of them before an apply returns, or wait for the thread that does.
 };
 
 enum class SumKind { kDense, kSparse };
@@ -111,6 +111,8 @@ class RoundSum {
     // Whether it is waiting. Otherwise `num_missing` supposes that it requires as many gradients as
     // the last one.
     bool is_waiting;
+    // Bytes of the values of the last result. The next one is probably of similar size.
+    size_t last_result_bytes = 0;
   };
   static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   // Returns what the apply that has come, or a take that has, should do about the pending

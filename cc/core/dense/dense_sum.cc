@@ -93,7 +93,7 @@ Advice DenseSum::Advise(const NextTake& next_take) const {
   if (num_pending() == 0 || !CanFold()) return Advice::kLeave;
   const bool is_overfull = num_pending() >= 2 * options_.max_pending ||
                            (num_pending() > 1 && options_.budget->IsExceeded());
-  if (is_overfull) return Advice::kWait;
+  if (is_overfull) return Advice::kMustFold;
   return WantsFold(next_take) ? Advice::kFold : Advice::kLeave;
 }
 

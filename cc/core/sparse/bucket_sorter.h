@@ -34,7 +34,7 @@ class BucketSorter {
     const int num_bits = NumBits(bound);
     const int max_digit_bits = size < kFew ? kDigitBitsOfFew : kMaxDigitBits;
     const int first_bit = num_bits > kMaxRadixBits ? num_bits - max_digit_bits : 0;
-    const int num_passes = std::max(1, DivideUp(num_bits - first_bit, max_digit_bits));
+    const int num_passes = DivideUp(num_bits - first_bit, max_digit_bits);
     const int digit_bits = DivideUp(num_bits - first_bit, num_passes);
     SliceEntry* from = begin;
     SliceEntry* to = other_.data();
@@ -101,7 +101,7 @@ class BucketSorter {
       for (; next < end && top(*next) == top(*run); ++next) {
         is_sorted &= !IsLower(next[0], next[-1]);
       }
-      // Determines the run's own range, since `bound` is wide.
+      // Sort() finds the run's own range, because `bound` needs more than kMaxBoundBits.
       if (!is_sorted) Sort(run, next, bound);
       run = next;
     }

@@ -10,8 +10,10 @@ constexpr size_t kMinFold = 4;        // Gradients.
 constexpr size_t kMaxPending = 1024;  // Gradients.
 
 // A fold is worth its cost once the pending gradients have this many bytes.
-size_t FoldBytes(const SparseSumSize& size, const SumOptions& options) {
-  return std::max({size.merged_bytes / 20 * 9, size.last_result_bytes / 4 * 3, options.fold_bytes});
+size_t FoldBytes(const SparseSumSize& size, const RoundSum::NextTake& next_take,
+                 const SumOptions& options) {
+  return std::max(
+      {size.merged_bytes / 20 * 9, next_take.last_result_bytes / 4 * 3, options.fold_bytes});
 }
 
 // Tiny gradients wait until there are so many of them that the walk of the merged rows is cheap for
@@ -26,16 +28,17 @@ bool ExceedsBudget(const SparseSumSize& size, const SumOptions& options) {
 }
 
 // Returns whether an apply should wait once this much is pending.
-bool IsOverfull(const SparseSumSize& size, const SumOptions& options) {
+bool IsOverfull(const SparseSumSize& size, const RoundSum::NextTake& next_take,
+                const SumOptions& options) {
   // A few very large gradients are no reason to wait, unless others are being merged.
   const size_t enough = size.folding_bytes > 0 ? kMinFold : 2 * kMinFold;
   // Until the first fold, gradients of half as much again as the last result use no more memory
   // than merged sums of that size would with those that are pending beside them. During the first
   // fold, memory for its sums is needed as well.
-  const size_t merging = size.merged_bytes + size.folding_bytes;
-  const size_t total = merging + size.pending_bytes;
-  const size_t limit = std::max(size.merged_bytes + FoldBytes(size, options) / 2 * 3,
-                                merging == 0 ? size.last_result_bytes / 2 * 3 : 0);
+  const size_t in_sums = size.merged_bytes + size.folding_bytes;
+  const size_t total = in_sums + size.pending_bytes;
+  const size_t limit = std::max(size.merged_bytes + FoldBytes(size, next_take, options) / 2 * 3,
+                                in_sums == 0 ? next_take.last_result_bytes / 2 * 3 : 0);
   return size.num_pending >= enough && (total >= limit || size.num_pending >= 2 * MaxPending(size));
 }
 
@@ -43,23 +46,25 @@ bool IsOverfull(const SparseSumSize& size, const SumOptions& options) {
 // the coming gradients are like those that are pending.
 bool CanWaitFor(const RoundSum::NextTake& next_take, const SparseSumSize& size,
                 const SumOptions& options) {
-  if (next_take.num_missing == 0) return true;
-  // With one more gradient, the applies that follow would wait.
+  if (next_take.num_missing <= 0) return true;
+  // So many make applies wait, whatever their size. RoundSum::kUnknown is higher, too.
   if (next_take.num_missing >= static_cast<int64_t>(2 * MaxPending(size))) return false;
   const size_t num_coming = static_cast<size_t>(next_take.num_missing);
   SparseSumSize then = size;
   then.num_pending += num_coming;
   then.pending_bytes += size.pending_bytes / size.num_pending * num_coming;
-  return !IsOverfull(then, options);
+  return !IsOverfull(then, next_take, options);
 }
 
 }  // namespace
 
 Advice AdviseFold(const SparseSumSize& size, const RoundSum::NextTake& next_take,
                   const SumOptions& options) {
-  if (ExceedsBudget(size, options) || IsOverfull(size, options)) return Advice::kWait;
+  if (ExceedsBudget(size, options) || IsOverfull(size, next_take, options))
+    return Advice::kMustFold;
   if (size.num_pending < kMinFold || CanWaitFor(next_take, size, options)) return Advice::kLeave;
-  if (size.pending_bytes < FoldBytes(size, options) && size.num_pending < MaxPending(size)) {
+  if (size.pending_bytes < FoldBytes(size, next_take, options) &&
+      size.num_pending < MaxPending(size)) {
     return Advice::kLeave;
   }
   return size.pending_bytes >= options.long_fold_bytes ? Advice::kFoldElsewhere : Advice::kFold;

@@ -16,13 +16,10 @@ struct SparseSumSize {
   // Number of rows, and bytes of their sums, that the folds so far have merged.
   size_t num_merged = 0;
   size_t merged_bytes = 0;
-  // Bytes of the values of the result of the sum's previous round. The next one is probably of
-  // similar size.
-  size_t last_result_bytes = 0;
 };
 
-// Returns what to do about the pending gradients of a sum of this size, of whose options only
-// `fold_bytes`, `long_fold_bytes` and the budget count.
+// Returns what to do about the pending gradients of a sum of this size. Of the options, it reads
+// only `fold_bytes`, `long_fold_bytes` and the budget.
 Advice AdviseFold(const SparseSumSize& size, const RoundSum::NextTake& next_take,
                   const SumOptions& options);
 

@@ -83,11 +83,10 @@ class HostMergePass::RowQueue {
 };
 
 // Pushes what adds the new entries of a row to its sum, if there is one, and writes the result to
-// `out`. Prefetches the operands. Their addresses take the place of the entries, which nobody may
-// read afterwards, because the walk must not allocate: sums that have grown could not be restored.
+// `out`. Prefetches the operands. Their addresses overwrite the entries: the walk must not
+// allocate, because a failure halfway would leave some sums grown.
 void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) {
-  // The addresses of the operands are stored in the memory of the entries. Each entry is read
-  // before an address overwrites it.
+  // Each entry is read before an address overwrites it.
   static_assert(sizeof(const void*) <= sizeof(SliceEntry) &&
                 alignof(const void*) <= alignof(SliceEntry));
   char* const place = reinterpret_cast<char*>(row.begin);
@@ -211,11 +210,7 @@ void HostMergePass::WriteTo(int64_t* indices, void* values, double divisor,
         Push(row, out, divisor_of_row, &queue);
       });
     };
-    if (end - begin <= kWalkChunk) {
-      write(0, end - begin);
-    } else {
-      parallel_for(end - begin, kWalkChunk, write);
-    }
+    parallel_for(end - begin, kWalkChunk, write);
     if (end == num_buckets) return;
     const int64_t next_index = entries_.buckets().first_index(end);
     entries_.FreeBelow(next_index);

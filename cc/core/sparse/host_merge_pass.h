@@ -27,7 +27,7 @@ struct HostSource {
 // Merges new gradients with the rows merged before. The values of each row are added in order of
 // arrival. If a row is repeated within a gradient, the gradient counts once. Methods that need
 // memory may throw std::bad_alloc, and then `merged` is unchanged. Each object is used for one call
-// of MergeInto() or WriteTo().
+// of MergeInto(), CopyTo() or WriteTo(), which overwrites its entries.
 class HostMergePass {
  public:
   // Keeps a reference to `merged`.

@@ -18,8 +18,8 @@
 
 namespace condacc {
 
-// The device-specific part of SparseSum: the rows merged so far, and how to merge gradients into
-// them. This one is for host memory; DeviceRows is for a device.
+// The part of SparseSum that differs between host and device: the rows merged so far, and how to
+// merge gradients into them. This one is for host memory; DeviceRows is for a device.
 class HostRows {
  public:
   using Workspace = HostWorkspace;
@@ -67,8 +67,8 @@ class HostRows {
     Value value;
   };
 
-  // Returns whether the result is the pending gradient itself: no other has rows, its weight and
-  // the divisor are 1, and its indices ascend without repeats.
+  // Returns whether the result is the pending gradient itself: it is the only one, its weight and
+  // the total weight are 1, and its indices ascend without repeats.
   bool IsForwarded(const std::list<Gradient>& pending, double total_weight) const {
     return total_weight == 1 && merged_.size() == 0 && pending.size() == 1 &&
            pending.front().weight == 1 && pending.front().index_span.is_ascending;

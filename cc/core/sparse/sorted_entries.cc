@@ -77,7 +77,7 @@ size_t SortedEntries::num_chunks() const {
 void SortedEntries::ChooseBuckets(const std::vector<IndexSpan>& gradients,
                                   const IndexSpan& merged_indices) {
   const size_t num_walked = num_entries_ + merged_indices.size;
-  const size_t share = std::max(kEntriesPerBucket, num_walked / kMaxBuckets);
+  const size_t share = std::max(kEntriesPerBucket, (num_walked + kMaxBuckets - 1) / kMaxBuckets);
   const size_t wanted = std::max<size_t>(1, num_walked / share);
   buckets_ = IndexBuckets(RangeOfAll(gradients, merged_indices),
                           Sample(gradients, merged_indices, num_walked), wanted);

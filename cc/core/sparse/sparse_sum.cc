@@ -112,7 +112,7 @@ Appended SparseSum<Rows>::PutInOrder() noexcept {
 template <class Rows>
 Advice SparseSum<Rows>::Advise(const NextTake& next_take) const {
   return AdviseFold({num_pending(), pending_bytes_, folding_bytes_, num_merged_,
-                     num_merged_ * format_.layout.num_sum_bytes(), last_result_bytes_},
+                     num_merged_ * format_.layout.num_sum_bytes()},
                     next_take, options_);
 }
 

@@ -58,9 +58,7 @@ class SparseSum final : public RoundSum {
   // Frees the merged rows while the result is written.
   Value Finish(Workspace& workspace) noexcept override {
     CONDACC_INVARIANT(refused_.empty());
-    Value value = rows_.Finish(OfRows(workspace));
-    last_result_bytes_ = static_cast<size_t>(value.shape.num_elements()) * SizeOf(options_.type);
-    return value;
+    return rows_.Finish(OfRows(workspace));
   }
   void Clear() noexcept override;
 
@@ -112,9 +110,8 @@ class SparseSum final : public RoundSum {
   std::list<Gradient> bad_;  // The gradients that folds could not add, in order of arrival.
   RowFormat format_;
   Rows rows_;
-  // See SparseSumSize.
+  // The number of merged rows at the last EndFold(): Advise() may run beside RunFold().
   size_t num_merged_ = 0;
-  size_t last_result_bytes_ = 0;
 };
 
 // The SumFactory of sparse sums.

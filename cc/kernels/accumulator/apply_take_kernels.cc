@@ -17,7 +17,6 @@
 namespace condacc {
 namespace {
 
-using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -101,66 +100,38 @@ struct AccumulatorKernels {
 
 using DenseOps = AccumulatorKernels<kDense>;
 using SparseOps = AccumulatorKernels<kSparse>;
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseAccumulator").Device(DEVICE_CPU), DenseOps::Handle);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApply").Device(DEVICE_CPU), DenseOps::Apply);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTake").Device(DEVICE_CPU), DenseOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTryTake").Device(DEVICE_CPU), DenseOps::TryTake);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyContribution").Device(DEVICE_CPU),
-                        DenseOps::ApplyContribution);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyWeighted").Device(DEVICE_CPU),
-                        DenseOps::ApplyWeighted);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseTakeRound").Device(DEVICE_CPU), DenseOps::TakeRound);
-REGISTER_KERNEL_BUILDER(Name("Condacc>DenseApplyTake").Device(DEVICE_CPU), DenseOps::ApplyTake);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseAccumulator").Device(DEVICE_CPU), SparseOps::Handle);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApply").Device(DEVICE_CPU), SparseOps::Apply);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTake").Device(DEVICE_CPU), SparseOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTryTake").Device(DEVICE_CPU), SparseOps::TryTake);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyContribution").Device(DEVICE_CPU),
-                        SparseOps::ApplyContribution);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseApplyWeighted").Device(DEVICE_CPU),
-                        SparseOps::ApplyWeighted);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SparseTakeRound").Device(DEVICE_CPU), SparseOps::TakeRound);
-
-#if defined(CONDACC_CUDA)
-
-using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the indices and the values of gradients are in host memory.
-[[maybe_unused]] const bool kAccumulatorsOnGpu[] = {
-    RegisterKernel<DenseOps::Handle>("Condacc>DenseAccumulator", DEVICE_GPU, {"handle"}),
-    RegisterKernel<DenseOps::Apply>("Condacc>DenseApply", DEVICE_GPU,
-                                    {"handle", "local_step", "accepted"}),
-    RegisterKernel<DenseOps::Take>("Condacc>DenseTake", DEVICE_GPU, {"handle", "num_required"}),
-    RegisterKernel<DenseOps::TryTake>("Condacc>DenseTryTake", DEVICE_GPU,
-                                      {"handle", "num_required", "taken"}),
-    RegisterKernel<DenseOps::ApplyContribution>(
-        "Condacc>DenseApplyContribution", DEVICE_GPU,
+[[maybe_unused]] const bool kAccumulators[] = {
+    RegisterOnCpuAndGpu<DenseOps::Handle>("Condacc>DenseAccumulator", {"handle"}),
+    RegisterOnCpuAndGpu<DenseOps::Apply>("Condacc>DenseApply",
+                                         {"handle", "local_step", "accepted"}),
+    RegisterOnCpuAndGpu<DenseOps::Take>("Condacc>DenseTake", {"handle", "num_required"}),
+    RegisterOnCpuAndGpu<DenseOps::TryTake>("Condacc>DenseTryTake",
+                                           {"handle", "num_required", "taken"}),
+    RegisterOnCpuAndGpu<DenseOps::ApplyContribution>(
+        "Condacc>DenseApplyContribution",
         {"handle", "local_step", "contributor", "weight", "outcome"}),
-    RegisterKernel<DenseOps::ApplyWeighted>("Condacc>DenseApplyWeighted", DEVICE_GPU,
-                                            {"handle", "local_step", "weight", "accepted"}),
-    RegisterKernel<DenseOps::TakeRound>("Condacc>DenseTakeRound", DEVICE_GPU,
-                                        {"handle", "global_step", "num_required", "taken"}),
-    RegisterKernel<DenseOps::ApplyTake>("Condacc>DenseApplyTake", DEVICE_GPU,
-                                        {"handle", "local_step", "num_required"}),
-    RegisterKernel<SparseOps::Handle>("Condacc>SparseAccumulator", DEVICE_GPU, {"handle"}),
-    RegisterKernel<SparseOps::Apply>("Condacc>SparseApply", DEVICE_GPU,
-                                     {"handle", "local_step", "shape", "accepted"}),
-    RegisterKernel<SparseOps::Take>("Condacc>SparseTake", DEVICE_GPU,
-                                    {"handle", "num_required", "shape"}),
-    RegisterKernel<SparseOps::TryTake>("Condacc>SparseTryTake", DEVICE_GPU,
-                                       {"handle", "num_required", "taken", "shape"}),
-    RegisterKernel<SparseOps::ApplyContribution>(
-        "Condacc>SparseApplyContribution", DEVICE_GPU,
+    RegisterOnCpuAndGpu<DenseOps::ApplyWeighted>("Condacc>DenseApplyWeighted",
+                                                 {"handle", "local_step", "weight", "accepted"}),
+    RegisterOnCpuAndGpu<DenseOps::TakeRound>("Condacc>DenseTakeRound",
+                                             {"handle", "global_step", "num_required", "taken"}),
+    RegisterOnCpuAndGpu<DenseOps::ApplyTake>("Condacc>DenseApplyTake",
+                                             {"handle", "local_step", "num_required"}),
+    RegisterOnCpuAndGpu<SparseOps::Handle>("Condacc>SparseAccumulator", {"handle"}),
+    RegisterOnCpuAndGpu<SparseOps::Apply>("Condacc>SparseApply",
+                                          {"handle", "local_step", "shape", "accepted"}),
+    RegisterOnCpuAndGpu<SparseOps::Take>("Condacc>SparseTake", {"handle", "num_required", "shape"}),
+    RegisterOnCpuAndGpu<SparseOps::TryTake>("Condacc>SparseTryTake",
+                                            {"handle", "num_required", "taken", "shape"}),
+    RegisterOnCpuAndGpu<SparseOps::ApplyContribution>(
+        "Condacc>SparseApplyContribution",
         {"handle", "local_step", "grad_shape", "contributor", "weight", "outcome"}),
-    RegisterKernel<SparseOps::ApplyWeighted>(
-        "Condacc>SparseApplyWeighted", DEVICE_GPU,
-        {"handle", "local_step", "shape", "weight", "accepted"}),
-    RegisterKernel<SparseOps::TakeRound>(
-        "Condacc>SparseTakeRound", DEVICE_GPU,
-        {"handle", "global_step", "num_required", "taken", "shape"}),
+    RegisterOnCpuAndGpu<SparseOps::ApplyWeighted>(
+        "Condacc>SparseApplyWeighted", {"handle", "local_step", "shape", "weight", "accepted"}),
+    RegisterOnCpuAndGpu<SparseOps::TakeRound>(
+        "Condacc>SparseTakeRound", {"handle", "global_step", "num_required", "taken", "shape"}),
 };
-
-#endif
 
 }  // namespace
 }  // namespace condacc

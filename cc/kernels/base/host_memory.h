@@ -6,6 +6,7 @@
 
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/types.h"
 
 namespace condacc {
 
@@ -27,6 +28,15 @@ bool RegisterKernel(const char* op, const char* device,
   };
   tensorflow::kernel_factory::OpKernelRegistrar(builder.Build(), op, make);
   return true;
+}
+
+// The same for CPUs and, in builds with CUDA, for GPUs.
+template <class Op>
+bool RegisterOnCpuAndGpu(const char* op, std::initializer_list<const char*> in_host_memory) {
+#if defined(CONDACC_CUDA)
+  RegisterKernel<Op>(op, tensorflow::DEVICE_GPU, in_host_memory);
+#endif
+  return RegisterKernel<Op>(op, tensorflow::DEVICE_CPU, in_host_memory);
 }
 
 }  // namespace condacc

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/sync/chief_state.h"
 #include "cc/core/sync/sync_gate.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/resource_op.h"
@@ -213,12 +214,8 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClose").Device(DEVICE_CPU), CloseO
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateDismiss").Device(DEVICE_CPU), DismissOp);
 
 // The value is in the memory of the device that took it.
-REGISTER_KERNEL_BUILDER(Name("Condacc>AccumulatorRequireTaken").Device(DEVICE_CPU), RequireTakenOp);
-#if defined(CONDACC_CUDA)
-REGISTER_KERNEL_BUILDER(
-    Name("Condacc>AccumulatorRequireTaken").Device(tensorflow::DEVICE_GPU).HostMemory("taken"),
-    RequireTakenOp);
-#endif
+[[maybe_unused]] const bool kHasRequireTaken =
+    RegisterOnCpuAndGpu<RequireTakenOp>("Condacc>AccumulatorRequireTaken", {"taken"});
 
 }  // namespace
 }  // namespace condacc

@@ -15,7 +15,6 @@
 namespace condacc {
 namespace {
 
-using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelContext;
 
 // Adds a tower's gradient. Inputs: handle, and those of the gradient. Most calls only append the
@@ -55,30 +54,17 @@ struct TowerOps {
 
 using DenseTowerOps = TowerOps<kDenseTower>;
 using SparseTowerOps = TowerOps<kSparseTower>;
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseSum").Device(DEVICE_CPU), DenseTowerOps::Sum);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseAdd").Device(DEVICE_CPU), DenseTowerOps::Add);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerDenseTake").Device(DEVICE_CPU), DenseTowerOps::Take);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseSum").Device(DEVICE_CPU), SparseTowerOps::Sum);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseAdd").Device(DEVICE_CPU), SparseTowerOps::Add);
-REGISTER_KERNEL_BUILDER(Name("Condacc>TowerSparseTake").Device(DEVICE_CPU), SparseTowerOps::Take);
-
-#if defined(CONDACC_CUDA)
-
-using tensorflow::DEVICE_GPU;
 
 // All inputs and outputs but the gradients themselves are in host memory.
-[[maybe_unused]] const bool kTowersOnGpu[] = {
-    RegisterKernel<DenseTowerOps::Sum>("Condacc>TowerDenseSum", DEVICE_GPU, {"handle"}),
-    RegisterKernel<DenseTowerOps::Add>("Condacc>TowerDenseAdd", DEVICE_GPU, {"handle"}),
-    RegisterKernel<DenseTowerOps::Take>("Condacc>TowerDenseTake", DEVICE_GPU,
-                                        {"handle", "num_required"}),
-    RegisterKernel<SparseTowerOps::Sum>("Condacc>TowerSparseSum", DEVICE_GPU, {"handle"}),
-    RegisterKernel<SparseTowerOps::Add>("Condacc>TowerSparseAdd", DEVICE_GPU, {"handle", "shape"}),
-    RegisterKernel<SparseTowerOps::Take>("Condacc>TowerSparseTake", DEVICE_GPU,
-                                         {"handle", "num_required", "shape"}),
+[[maybe_unused]] const bool kTowers[] = {
+    RegisterOnCpuAndGpu<DenseTowerOps::Sum>("Condacc>TowerDenseSum", {"handle"}),
+    RegisterOnCpuAndGpu<DenseTowerOps::Add>("Condacc>TowerDenseAdd", {"handle"}),
+    RegisterOnCpuAndGpu<DenseTowerOps::Take>("Condacc>TowerDenseTake", {"handle", "num_required"}),
+    RegisterOnCpuAndGpu<SparseTowerOps::Sum>("Condacc>TowerSparseSum", {"handle"}),
+    RegisterOnCpuAndGpu<SparseTowerOps::Add>("Condacc>TowerSparseAdd", {"handle", "shape"}),
+    RegisterOnCpuAndGpu<SparseTowerOps::Take>("Condacc>TowerSparseTake",
+                                              {"handle", "num_required", "shape"}),
 };
-
-#endif
 
 }  // namespace
 }  // namespace condacc

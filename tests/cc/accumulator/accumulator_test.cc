@@ -54,6 +54,17 @@ TEST_F(AccumulatorTest, ATakeGetsEverythingThatIsThere) {
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
 }
 
+TEST_F(AccumulatorTest, AllLaterRoundsKnowTheSizeOfTheLastResult) {
+  Apply(1);
+  EXPECT_EQ(FakeSum::last_result_bytes, 0);
+  for (int64_t round = 0; round < 3; ++round) {
+    FakeTake take(1);
+    Request(take);
+    EXPECT_TRUE(Apply(2, round + 1));
+    EXPECT_EQ(FakeSum::last_result_bytes, sizeof(float));  // One element.
+  }
+}
+
 TEST_F(AccumulatorTest, ATakeWaitsForItsLastGradient) {
   FakeTake take(2);
   Request(take);

@@ -2,6 +2,7 @@
 #ifndef CONDACC_TESTS_ACCUMULATOR_FAKE_SUM_H_
 #define CONDACC_TESTS_ACCUMULATOR_FAKE_SUM_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -69,6 +70,9 @@ class FakeSum final : public RoundSum {
  public:
   FakeSum(const SumOptions& options, bool prepares) : options_(options), prepares_(prepares) {}
 
+  // What the last call of Advise() was told.
+  static inline std::atomic<size_t> last_result_bytes{0};
+
   Status Check(const Gradient& gradient) const override {
     const bool fits = FakeGradient::In(gradient).fits;
     return fits ? Status() : Status(StatusCode::kInvalidArgument, "It does not fit");
@@ -86,7 +90,8 @@ class FakeSum final : public RoundSum {
     return is_borrowed ? Appended::kMustAddNow : Appended::kPending;
   }
   Advice Advise(const NextTake& next_take) const override {
-    if (pending_.size() >= 2 * options_.max_pending) return Advice::kWait;
+    last_result_bytes = next_take.last_result_bytes;
+    if (pending_.size() >= 2 * options_.max_pending) return Advice::kMustFold;
     const bool lacks_one = next_take.is_waiting && next_take.num_missing == 1;
     const size_t fold_at = lacks_one ? 2 : options_.max_pending;
     return next_take.num_missing != 0 && pending_.size() >= fold_at ? Advice::kFold

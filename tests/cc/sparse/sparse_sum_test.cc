@@ -60,15 +60,17 @@ class SparseSumTest : public testing::TestWithParam<bool> {
     const float* const values = static_cast<const float*>(value.values.data());
     result.indices.assign(indices, indices + value.shape.dim(0));
     result.values.assign(values, values + value.shape.num_elements());
+    last_result_bytes_ = result.values.size() * sizeof(float);
     sum_->Clear();
     return result;
   }
   Advice Advise(int64_t num_missing = RoundSum::kUnknown) const {
-    return sum_->Advise({num_missing, /*is_waiting=*/false});
+    return sum_->Advise({num_missing, /*is_waiting=*/false, last_result_bytes_});
   }
   Slices Expected() const { return Merged(gradients_, kRowWidth, Reduction::kMean); }
 
   std::mt19937 random_{11};
+  size_t last_result_bytes_ = 0;
   HoldBudget budget_{size_t{1} << 40};
   SumOptions options_;
   TestSparseWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
@@ -83,7 +85,7 @@ TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
   Append(4);
   EXPECT_EQ(Advise(), Advice::kFold);
   Append(4);
-  EXPECT_EQ(Advise(), Advice::kWait);
+  EXPECT_EQ(Advise(), Advice::kMustFold);
   ASSERT_TRUE(Prepare().ok());
   const Slices last = Finish();
   const double result_bytes = static_cast<double>(last.indices.size() * kRowBytes);
@@ -101,9 +103,9 @@ TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
   EXPECT_EQ(Advise(/*num_missing=*/4), Advice::kFold);
   EXPECT_EQ(Advise(/*num_missing=*/3), Advice::kLeave);
   Append(3);
-  EXPECT_NE(Advise(), Advice::kWait);
+  EXPECT_NE(Advise(), Advice::kMustFold);
   Append(1);
-  EXPECT_EQ(Advise(), Advice::kWait);
+  EXPECT_EQ(Advise(), Advice::kMustFold);
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
 }
@@ -121,18 +123,18 @@ TEST_P(SparseSumTest, DuringAFoldLessIsHeldThanWithoutOne) {
 
   gradients_.clear();
   Append(15, /*size=*/3000);
-  EXPECT_NE(Advise(), Advice::kWait);
+  EXPECT_NE(Advise(), Advice::kMustFold);
   gradients_.clear();
   sum_->Clear();
   Append(10, /*size=*/3000);
   sum_->BeginFold();
   Append(2, /*size=*/3000);
-  EXPECT_NE(Advise(), Advice::kWait);
+  EXPECT_NE(Advise(), Advice::kMustFold);
   Append(3, /*size=*/3000);
-  EXPECT_EQ(Advise(), Advice::kWait);
+  EXPECT_EQ(Advise(), Advice::kMustFold);
   sum_->RunFold(workspace_);
   ASSERT_TRUE(sum_->EndFold());
-  EXPECT_NE(Advise(), Advice::kWait);
+  EXPECT_NE(Advise(), Advice::kMustFold);
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
 }

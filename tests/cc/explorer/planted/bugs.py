@@ -252,7 +252,7 @@ BUGS = [
         breaks="An apply returns before its borrowed gradient has been added.",
         program="dense",
         file="accumulator/accumulator_folds.cc",
-        old="    if (must_add) advice = Advice::kWait;\n",
+        old="    if (must_add) advice = Advice::kMustFold;\n",
         new="",
     ),
     Bug(
