@@ -97,8 +97,12 @@ def train_with_backups(folder, killed_after: int | None = None, *others, **argum
     return bits(model)
 
 
-def test_backups_of_keras_have_a_carried_remainder_beside_them(tmp_path, caplog):
-    expected = train_with_backups(tmp_path / "undisturbed")
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory) -> bytes:
+    return train_with_backups(tmp_path_factory.mktemp("undisturbed"))
+
+
+def test_backups_of_keras_have_a_carried_remainder_beside_them(expected, tmp_path, caplog):
     for _ in range(2):  # One of the 7 batches of an epoch is carried into the next, and then two.
         with pytest.raises(Killed):
             train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
@@ -110,8 +114,7 @@ def test_backups_of_keras_have_a_carried_remainder_beside_them(tmp_path, caplog)
     assert "with which no accumulated gradients were saved" in caplog.text
 
 
-def test_the_backup_before_the_last_one_is_restored_with_its_remainder(tmp_path, caplog):
-    expected = train_with_backups(tmp_path / "undisturbed")
+def test_the_backup_before_the_last_one_is_restored_with_its_remainder(expected, tmp_path, caplog):
     with pytest.raises(Killed):
         train_with_backups(tmp_path / "killed", 2 * NUM_BATCHES + 1, double_checkpoint=True)
     (tmp_path / "killed" / "latest.weights.h5").write_bytes(b"damaged")
@@ -119,11 +122,12 @@ def test_the_backup_before_the_last_one_is_restored_with_its_remainder(tmp_path,
     assert not caplog.records
 
 
-def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(tmp_path, caplog):
+def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(
+    expected, tmp_path, caplog
+):
     other = keras.callbacks.ModelCheckpoint(
         tmp_path / "killed" / "best.weights.h5", save_weights_only=True
     )
-    expected = train_with_backups(tmp_path / "undisturbed")
     with pytest.raises(Killed):
         train_with_backups(tmp_path / "killed", NUM_BATCHES + 1, other)
     assert train_with_backups(tmp_path / "killed", None, other) == expected
@@ -155,8 +159,7 @@ def test_a_restored_remainder_is_that_of_one_fit_alone(tmp_path):
     model.fit(data(), verbose=0)
 
 
-def test_a_model_that_is_compiled_again_restores_its_remainder(tmp_path):
-    expected = train_with_backups(tmp_path / "undisturbed")
+def test_a_model_that_is_compiled_again_restores_its_remainder(expected, tmp_path):
     with pytest.raises(Killed):
         train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
     model = made("carry", dropout=0.0)
