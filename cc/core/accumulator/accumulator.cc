@@ -32,15 +32,15 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
     return result;
   }
   const RoundPtr round = round_;
-  const int64_t ordinal = NumberOfNext(contributor);
+  const int64_t number = NumberOfNext(contributor);
   const Appended appended = Append(contributor, std::move(gradient));
   stalls_.NoteAdded();
   ++round->num_appended;
   ++round->num_accumulated;
-  if (appended == Appended::kInSum) round->num_added = ordinal;
+  if (appended == Appended::kInSum) round->num_added = number;
   Proceed(round, &call);
   if (appended == Appended::kEarly) return result;
-  FoldOrWait(round, ordinal, appended == Appended::kMustAddNow, &call);
+  FoldOrWait(round, number, appended == Appended::kMustAddNow, &call);
   return result;
 }
 
@@ -252,8 +252,8 @@ Accumulator::Action Accumulator::NextAction(const Round& round) const {
                   round.place == Place::kOpen && IsFrontReady());
   switch (round.place) {
     case Place::kOpen:
-      return IsFrontReady() && (is_idle || !round.sum->finish_needs_memory()) ? Action::kServe
-                                                                              : Action::kNone;
+      return IsFrontReady() && (is_idle || !round.sum->needs_preparation()) ? Action::kServe
+                                                                            : Action::kNone;
     case Place::kTaken:
       if (is_idle) return Action::kFinish;
       return round.work == Work::kSaving && !round.waits_for_save && round.sum->may_finish_shared()
@@ -305,7 +305,7 @@ void Accumulator::Serve(Call* call) {
 
 Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   Round& round = *round_;  // It stays the open round: nothing takes or discards it meanwhile.
-  if (!round.sum->finish_needs_memory()) {
+  if (!round.sum->needs_preparation()) {
     const Status status = AllocateFor(take, round.sum.get(), workspace);
     return status.ok() ? status : Error(status.code(), status.message());
   }
@@ -334,7 +334,7 @@ Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& work
   // This thread may be running another operation, such as an apply that has succeeded, so an
   // exception becomes the error of the take.
   try {
-    if (sum->finish_needs_memory()) status = sum->PrepareFinish(workspace);
+    if (sum->needs_preparation()) status = sum->PrepareFinish(workspace);
     is_prepared = status.ok();
     if (is_prepared && take.reserve != nullptr) status = take.reserve(sum->value_shape());
   } catch (const std::bad_alloc&) {

@@ -300,9 +300,9 @@ class Accumulator {
   // Ends the work on a round that is empty again, and keeps the round for reuse.
   void Retire(const RoundPtr& round) CONDACC_REQUIRES(mu_);
 
-  // Called after gradient number `ordinal` (counted from 1) was appended to the round: folds, or
+  // Called after gradient number `number` (counted from 1) was appended to the round: folds, or
   // waits for a fold, if necessary. If `must_add`, that gradient has been added when this returns.
-  void FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call)
+  void FoldOrWait(const RoundPtr& round, int64_t number, bool must_add, Call* call)
       CONDACC_REACQUIRES(mu_);
   RoundSum::NextTake ExpectTake(const Round& round) const CONDACC_REQUIRES(mu_);
   // Adds pending gradients as the folder of the round, and then calls Proceed(). Returns false if

@@ -6,9 +6,9 @@
 
 namespace condacc {
 
-void Accumulator::FoldOrWait(const RoundPtr& round, int64_t ordinal, bool must_add, Call* call) {
+void Accumulator::FoldOrWait(const RoundPtr& round, int64_t number, bool must_add, Call* call) {
   bool may_start_folder = options_.start_thread != nullptr;
-  while (round->num_added < ordinal) {
+  while (round->num_added < number) {
     // An apply does not wait for a round that has left, even if too much is pending: the thread
     // that finishes the round adds everything that is pending, and will be done soon.
     const bool is_open = round->place == Place::kOpen;

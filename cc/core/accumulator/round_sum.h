@@ -26,7 +26,7 @@ enum class Missing {
   kNothing,
   kResultMemory,   // Memory for the result: the gradient is the first and not owned.
   kFloat32Memory,  // Memory for a float32 sum.
-  kKept,           // The gradient has yet to be checked and moved to memory that may be kept.
+  kCheckedCopy,    // The gradient has yet to be checked and moved to memory that may be kept.
 };
 
 // The result of Append().
@@ -149,14 +149,14 @@ class RoundSum {
   virtual Status Restore(const SavedSum& /*saved*/, Workspace& /*workspace*/) { return Status(); }
 
   // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
-  virtual bool finish_needs_memory() const { return false; }
+  virtual bool needs_preparation() const { return false; }
   // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
   // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. If some gradients
   // turn out to be bad only now, nothing has been prepared either: returns the error of the first
   // one, and refused() lists them. They remain in the sum, and PrepareFinish() refuses them again,
   // until RemoveRefused().
   virtual Status PrepareFinish(Workspace& /*workspace*/) { return Status(); }
-  // Returns the shape of the values that Finish() will return. If finish_needs_memory(), it is
+  // Returns the shape of the values that Finish() will return. If needs_preparation(), it is
   // known only once PrepareFinish() has succeeded.
   virtual const Shape& value_shape() const = 0;
   // Frees the memory that PrepareFinish() has allocated.

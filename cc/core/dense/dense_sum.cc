@@ -31,7 +31,7 @@ Status DenseSum::Check(const Gradient& gradient) const {
 Missing DenseSum::MissingFrom(const Gradient& gradient) const {
   const bool is_early = IsEarly(gradient);
   // An apply does not wait until an early gradient can be added, or until the sum has been saved.
-  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kKept;
+  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kCheckedCopy;
   if (state_ == State::kEmpty && !is_early)
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
@@ -43,7 +43,7 @@ Missing DenseSum::MissingFrom(const Gradient& gradient) const {
 
 Status DenseSum::Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const {
   switch (missing) {
-    case Missing::kKept:
+    case Missing::kCheckedCopy:
       return CopyValues(options_.type, workspace, gradient);
     case Missing::kResultMemory:
       return workspace.Allocate(options_.type, gradient->shape, &gradient->result_memory);

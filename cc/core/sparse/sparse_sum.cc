@@ -58,7 +58,7 @@ Status SparseSum<Rows>::Check(const Gradient& gradient) const {
 template <class Rows>
 Status SparseSum<Rows>::Prepare([[maybe_unused]] Missing missing, Workspace& workspace,
                                 Gradient* gradient) const {
-  CONDACC_INVARIANT(missing == Missing::kKept);
+  CONDACC_INVARIANT(missing == Missing::kCheckedCopy);
   Status status = KeepIndices(Rows::kNumEntryBits, workspace, gradient);
   if (!status.ok()) return status;
   const int64_t bound = IndexBound(*gradient, options_.shape);

@@ -38,7 +38,7 @@ class SparseSum final : public RoundSum {
 
   Status Check(const Gradient& gradient) const override;
   Missing MissingFrom(const Gradient& gradient) const override {
-    return gradient.is_kept ? Missing::kNothing : Missing::kKept;
+    return gradient.is_kept ? Missing::kNothing : Missing::kCheckedCopy;
   }
   Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
@@ -50,7 +50,7 @@ class SparseSum final : public RoundSum {
   void BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
-  bool finish_needs_memory() const override { return true; }
+  bool needs_preparation() const override { return true; }
   Status PrepareFinish(Workspace& workspace) override;
   const Shape& value_shape() const override { return rows_.value_shape(); }
   void RemoveRefused() noexcept override;

@@ -24,19 +24,19 @@ using tensorflow::TensorShape;
 
 // What follows the gradient in the inputs of an apply: nothing, a contributor and perhaps a weight,
 // or a weight.
-enum class LastInput { kNone, kContributor, kWeight };
+enum class AfterGradient { kNone, kContributor, kWeight };
 
-// Applies a gradient. Inputs: handle, local_step, those of the gradient and those of kLastInput.
-// Output: the outcome ([] int32) if there is a contributor, and otherwise whether the gradient was
-// added ([] bool).
-template <const AccumulatorKind& kKind, LastInput kLastInput = LastInput::kNone>
+// Applies a gradient. Inputs: handle, local_step, those of the gradient and those of
+// kAfterGradient. Output: the outcome ([] int32) if there is a contributor, and otherwise whether
+// the gradient was added ([] bool).
+template <const AccumulatorKind& kKind, AfterGradient kAfterGradient = AfterGradient::kNone>
 class ApplyOp : public Kernel {
  public:
   explicit ApplyOp(OpKernelConstruction* ctx)
       : Kernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
     int num_weights = 0;
-    if (kLastInput == LastInput::kContributor) {
+    if (kAfterGradient == AfterGradient::kContributor) {
       OP_REQUIRES_OK(ctx, ctx->GetAttr("num_weights", &num_weights));
     }
     OP_REQUIRES(
@@ -55,7 +55,7 @@ class ApplyOp : public Kernel {
     ApplyArgs args;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
     int next = kGradient + (kKind.is_sparse ? 3 : 1);
-    if (kLastInput == LastInput::kContributor) {
+    if (kAfterGradient == AfterGradient::kContributor) {
       TF_RETURN_IF_ERROR(
           ReadScalar(ctx, next++, "contributor", *resource, &args.contributor.emplace()));
     }
@@ -74,7 +74,7 @@ class ApplyOp : public Kernel {
   }
 
   static void SetOutput(ApplyOutcome outcome, Tensor* output) {
-    if constexpr (kLastInput == LastInput::kContributor) {
+    if constexpr (kAfterGradient == AfterGradient::kContributor) {
       output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
     } else {
       output->scalar<bool>()() = outcome == ApplyOutcome::kAdded;
@@ -90,8 +90,8 @@ template <const AccumulatorKind& kKind>
 struct AccumulatorKernels {
   using Handle = AccumulatorHandleOp<kKind>;
   using Apply = ApplyOp<kKind>;
-  using ApplyContribution = ApplyOp<kKind, LastInput::kContributor>;
-  using ApplyWeighted = ApplyOp<kKind, LastInput::kWeight>;
+  using ApplyContribution = ApplyOp<kKind, AfterGradient::kContributor>;
+  using ApplyWeighted = ApplyOp<kKind, AfterGradient::kWeight>;
   using Take = TakeOp<kKind, TakeMode::kWait>;
   using TryTake = TakeOp<kKind, TakeMode::kTry>;
   using TakeRound = TakeOp<kKind, TakeMode::kTry, TakeInputs::kGlobalStep>;

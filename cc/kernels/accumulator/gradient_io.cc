@@ -17,6 +17,7 @@ using tensorflow::TensorShape;
 namespace {
 
 Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
+  // A longer shape does not fit any accumulator.
   constexpr int64_t kMoreThanAnyRank = 255;
   Gradient gradient;
   const int values = is_sparse ? first + 1 : first;

@@ -113,7 +113,7 @@ class FakeSum final : public RoundSum {
     folding_.clear();
     return has_folded_;
   }
-  bool finish_needs_memory() const override { return prepares_; }
+  bool needs_preparation() const override { return prepares_; }
   Status PrepareFinish(Workspace& workspace) override {
     EXPECT_FALSE(is_prepared_);
     const Status status = Work(workspace);

@@ -342,7 +342,7 @@ TEST_F(DenseState, OfABorrowedGradientMustEndBeforeATake) {
   EXPECT_TRUE(sum.EndFold());
   sum.BeginSave(&saved);
   EXPECT_TRUE(sum.may_finish_shared());
-  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kKept);
+  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kCheckedCopy);
   sum.EndSave();
   EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kNothing);
 }
