@@ -265,7 +265,7 @@ def test_a_launcher_that_is_killed_leaves_nobody(launch):
     code = (
         "import subprocess\n"
         f"child = subprocess.Popen([sys.executable, '-S', '-c', {child!r}])\n"
-        "print('child', child.pid)\n"
+        "sys.stdout.write(f'child {child.pid}\\n')\n"  # As a whole: the child prints, too.
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "wait()"
     )
