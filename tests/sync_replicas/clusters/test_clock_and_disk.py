@@ -177,8 +177,8 @@ def test_training_resumes_from_the_last_whole_checkpoint_when_the_disk_was_full(
             number = _last_step(tmp_path)
             cluster.await_that(lambda n=number: _last_step(tmp_path) > n, "a checkpoint")
             _limit_files_of_server(cluster, CHECKPOINT_BYTES // 2)
-            # The error of such a file is OutOfRange, with which a monitored session ends as after its
-            # data, without an error unless it then tries to save a later step.
+            # The error of such a file is OutOfRange, with which a monitored session ends as after
+            # its data: without an error, unless it then tries to save a later step.
             status = _end_of_chief(cluster)
             assert status == 0 or "File too large" in cluster.messages()
             last = tf.train.latest_checkpoint(tmp_path)
