@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
@@ -18,9 +19,9 @@ class State(Trackable):
     # The names of the tensors, which are vectors or scalars, and their data types.
     _TYPES: Mapping[str, tf.DType]
 
+    @abc.abstractmethod
     def saved(self) -> dict[str, tf.Tensor]:
         """Returns the tensors of this moment. In a graph, makes the operations that output them."""
-        raise NotImplementedError
 
     def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
         if is_being_restored(self):  # The values are not used.

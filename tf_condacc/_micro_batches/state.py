@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 class GradientAccumulatorState(State):
-    """What a `GradientAccumulator` has accumulated, on all replicas.
+    """The state of a `GradientAccumulator`, which is what its replicas have accumulated.
 
     It is one child of the object in checkpoints, whatever accumulators the gradients have made, so
     that a new object can be restored before its first micro-batch. It includes the replicas of

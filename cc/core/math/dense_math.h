@@ -47,7 +47,7 @@ using DenseAdder = void (*)(const DenseAddArgs& args, size_t begin, size_t end);
 // Returns the adder of a type. Many short sums take less time if it is chosen once for all of them.
 DenseAdder DenseAdderOf(ElementType type);
 
-// What it returns for the types whose sums are added in float32.
+// The adders of the two types whose sums are added in float32, which DenseAdderOf() returns.
 DenseAdder Float16Adder();
 DenseAdder BFloat16Adder();
 

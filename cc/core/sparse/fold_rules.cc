@@ -47,7 +47,8 @@ bool IsOverfull(const SparseSumSize& size, const RoundSum::NextTake& next_take,
 bool CanWaitFor(const RoundSum::NextTake& next_take, const SparseSumSize& size,
                 const SumOptions& options) {
   if (next_take.num_missing <= 0) return true;
-  // So many make applies wait, whatever their size. RoundSum::kUnknown is higher, too.
+  // That many gradients make applies wait, whatever their size. RoundSum::kUnknown is such a
+  // number.
   if (next_take.num_missing >= static_cast<int64_t>(2 * MaxPending(size))) return false;
   const size_t num_coming = static_cast<size_t>(next_take.num_missing);
   SparseSumSize then = size;

@@ -110,13 +110,13 @@ class StalenessGate {
   std::vector<int64_t> Save(const std::string& counter) const {
     MutexLock lock(&mu_);
     const auto found = tallies_.find(counter);
-    const Tally tally = found == tallies_.end() ? Tally() : found->second;
-    std::vector<int64_t> saved = {kSavedCountsVersion, tally.counts.num_accepted,
-                                  tally.counts.num_dropped};
-    // Oldest first, so that new ones replace the same ones after Restore().
-    const auto oldest = tally.counts.recent.begin() + static_cast<ptrdiff_t>(tally.next_recent);
-    saved.insert(saved.end(), oldest, tally.counts.recent.end());
-    saved.insert(saved.end(), tally.counts.recent.begin(), oldest);
+    if (found == tallies_.end()) return {kSavedCountsVersion, 0, 0};
+    const Counts& counts = found->second.counts;
+    std::vector<int64_t> saved = {kSavedCountsVersion, counts.num_accepted, counts.num_dropped};
+    // The oldest one comes first, because Restore() makes the first one the next to be replaced.
+    const auto oldest = counts.recent.begin() + static_cast<ptrdiff_t>(found->second.next_recent);
+    saved.insert(saved.end(), oldest, counts.recent.end());
+    saved.insert(saved.end(), counts.recent.begin(), oldest);
     return saved;
   }
 

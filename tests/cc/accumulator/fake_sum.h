@@ -70,7 +70,7 @@ class FakeSum final : public RoundSum {
  public:
   FakeSum(const SumOptions& options, bool prepares) : options_(options), prepares_(prepares) {}
 
-  // What the last call of Advise() was told.
+  // The size of the last result that the last call of Advise() was given.
   static inline std::atomic<size_t> last_result_bytes{0};
 
   Status Check(const Gradient& gradient) const override {
