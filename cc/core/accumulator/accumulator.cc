@@ -14,11 +14,10 @@ namespace condacc {
 
 // Applies.
 
-ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
-                               std::optional<int64_t> contributor) {
+ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace& workspace) {
+  const std::optional<int64_t> contributor = gradient.contributor;
   Status status = CheckContributor(contributor);
   if (!status.ok()) return status;
-  gradient.contributor = contributor.value_or(0);
   if (!std::isfinite(gradient.weight) || gradient.weight < 0) {
     return Error(StatusCode::kInvalidArgument,
                  "Argument weight must be finite and not negative, but was " +
@@ -26,14 +25,16 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
   }
   gradient.weight += 0.0;  // Makes a positive zero of a negative one.
   Call call(&mu_, workspace);
-  const ApplyResult result = Accept(local_step, contributor, workspace, &gradient);
+  const ApplyResult result = Accept(local_step, workspace, &gradient);
   if (!result.is_added()) {
     if (result.ok()) stalls_.NoteRefused(result.outcome(), local_step, contributor);
     return result;
   }
   const RoundPtr round = round_;
-  const int64_t number = NumberOfNext(contributor);
-  const Appended appended = Append(contributor, std::move(gradient));
+  const int64_t number =
+      options_.sum.in_order_of_contributors() ? *contributor + 1 : round->num_appended + 1;
+  gradient.number = number;
+  const Appended appended = Append(std::move(gradient));
   stalls_.NoteAdded();
   ++round->num_appended;
   ++round->num_accumulated;
@@ -70,11 +71,10 @@ ApplyOutcome Accumulator::CheckStepAndContributor(int64_t local_step,
   return is_duplicate ? ApplyOutcome::kDuplicate : ApplyOutcome::kAdded;
 }
 
-ApplyResult Accumulator::Accept(int64_t local_step, std::optional<int64_t> contributor,
-                                Workspace& workspace, Gradient* gradient) {
+ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradient* gradient) {
   while (true) {
     while (round_->work == Work::kPreparing) changed_.Wait(&mu_);
-    const ApplyOutcome outcome = CheckStepAndContributor(local_step, contributor);
+    const ApplyOutcome outcome = CheckStepAndContributor(local_step, gradient->contributor);
     if (outcome != ApplyOutcome::kAdded) return outcome;
     Status status = round_->sum->Check(*gradient);
     if (status.ok()) {
@@ -88,10 +88,11 @@ ApplyResult Accumulator::Accept(int64_t local_step, std::optional<int64_t> contr
   }
 }
 
-Appended Accumulator::Append(std::optional<int64_t> contributor, Gradient&& gradient) {
+Appended Accumulator::Append(Gradient&& gradient) {
   ReserveRound();
   Round::Contributions& contributions = round_->contributions;
-  if (contributor.has_value()) contributions.emplace(*contributor, NumberOfNext(contributor));
+  const std::optional<int64_t> contributor = gradient.contributor;
+  if (contributor.has_value()) contributions.emplace(*contributor, gradient.number);
   try {
     return round_->sum->Append(std::move(gradient));
   } catch (const std::bad_alloc&) {

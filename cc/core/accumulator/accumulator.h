@@ -86,8 +86,8 @@ class Accumulator {
   // or too high; if the weight is negative or not finite; or if a gradient that would otherwise be
   // added does not fit. Returns ResourceExhausted if memory for it cannot be allocated. After an
   // error, the contributor may apply another gradient.
-  ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace,
-                    std::optional<int64_t> contributor = std::nullopt) CONDACC_EXCLUDES(mu_);
+  ApplyResult Apply(int64_t local_step, Gradient gradient, Workspace& workspace)
+      CONDACC_EXCLUDES(mu_);
 
   // Completes `take`, before this returns or later. Holds `keep_alive` until then, which must keep
   // the workspace and the accumulator alive. The completion must not throw. Its status is OK or
@@ -197,8 +197,8 @@ class Accumulator {
     // If true, the take was refused memory to be finished during a save, and waits for the end of
     // that.
     bool waits_for_save = false;
-    // The contributors of the round's gradients, and the number of the gradient of each, counted
-    // from 1 in the order in which they are added. There may be thousands.
+    // The contributors of the round's gradients, and the number of the gradient of each. There may
+    // be thousands.
     // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
     // may export those of std::unordered_map<int64_t, int64_t>, compiled with another version of
     // the standard library, and its functions and ours would free a node twice if memory is
@@ -235,21 +235,16 @@ class Accumulator {
 
   // Returns an error if the contributor is not one that an apply may have.
   Status CheckContributor(std::optional<int64_t> contributor) const;
-  // Returns the number, counted from 1 in the order in which gradients are added, of the gradient
-  // that is appended next to the open round.
-  int64_t NumberOfNext(std::optional<int64_t> contributor) const CONDACC_REQUIRES(mu_) {
-    return options_.sum.in_order_of_contributors() ? *contributor + 1 : round_->num_appended + 1;
-  }
   // Returns kAdded if the local step and the contributor allow the gradient to be added now, and
   // otherwise the outcome of the apply. Counts the gradient as dropped if it is stale.
   ApplyOutcome CheckStepAndContributor(int64_t local_step, std::optional<int64_t> contributor)
       CONDACC_REQUIRES(mu_);
   // Checks whether the gradient may be added, and supplies what it lacks for Append(). Waits while
   // the value of a take is being prepared.
-  ApplyResult Accept(int64_t local_step, std::optional<int64_t> contributor, Workspace& workspace,
-                     Gradient* gradient) CONDACC_REACQUIRES(mu_);
+  ApplyResult Accept(int64_t local_step, Workspace& workspace, Gradient* gradient)
+      CONDACC_REACQUIRES(mu_);
   // Appends the gradient to the round. If it throws, nothing has changed.
-  Appended Append(std::optional<int64_t> contributor, Gradient&& gradient) CONDACC_REQUIRES(mu_);
+  Appended Append(Gradient&& gradient) CONDACC_REQUIRES(mu_);
   // Makes sure that an empty round is ready to follow the current one, so that neither a take nor a
   // reset needs memory.
   void ReserveRound() CONDACC_REQUIRES(mu_);

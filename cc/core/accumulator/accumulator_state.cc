@@ -72,11 +72,12 @@ Status Accumulator::CopyEarly(const SavedSum& sum, const SumPlaces& places, char
 Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) const {
   for (size_t i = 0; i < saved.early.size(); ++i) {
     const SavedGradient& early = saved.early[i];
-    const ContributorOrder::Arrival& arrival = saved.arrivals[saved.num_ready() + i];
+    const GradientOrder::Arrival& arrival = saved.arrivals[saved.num_ready() + i];
     Gradient gradient;
     gradient.owned = gradient.owns_indices = true;
     gradient.shape = early.shape;
     gradient.contributor = arrival.contributor;
+    gradient.number = arrival.contributor + 1;
     gradient.weight = arrival.weight;
     Status status =
         CopyOf(options_.sum.type, early.values, early.shape, workspace, &gradient.values);

@@ -30,8 +30,7 @@ struct Gradient {
   bool owned = false;  // If true, nothing else refers to the values, so they may be overwritten.
   // The values are already multiplied by the weight. A mean is divided by the sum of the weights.
   double weight = 1;
-  // Number of the contributor, if the accumulator adds in the order of contributors.
-  int64_t contributor = 0;
+  std::optional<int64_t> contributor;  // Required if they are added in the order of contributors.
 
   Buffer indices;  // [n] int64 or int32
   Shape indices_shape;
@@ -39,6 +38,10 @@ struct Gradient {
   bool indices_are_int32 = false;
   // The shape of the dense tensor, if given. A negative first dimension means unknown.
   std::optional<Shape> dense_shape;
+
+  // The accumulator sets this field: the number of the gradient in the round, counted from 1 in the
+  // order in which gradients are added.
+  int64_t number = 0;
 
   // RoundSum::Prepare() sets these fields of dense gradients.
   Buffer result_memory;   // Memory for the result, if the gradient is the first and not owned.
@@ -48,7 +51,6 @@ struct Gradient {
   bool is_kept = false;      // If true, indices and values are in memory that may be kept.
   IndexSpan index_span;      // The indices, and what is known about them.
   int64_t index_bound = -1;  // Indices must be lower. -1 means no bound.
-  int64_t number = 0;        // Number of the gradient in the sum, counted from 1.
   // If not OK, the reason why the gradient cannot be added. Its indices and values are then freed.
   Status failure;
 };

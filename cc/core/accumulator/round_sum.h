@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/accumulator/contributor_order.h"
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/gradient_order.h"
 #include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
@@ -47,7 +47,7 @@ enum class Advice {
 
 enum class SumKind { kDense, kSparse };
 
-// A gradient that was early when it was saved; see ContributorOrder. The pointers point to the
+// A gradient that was early when it was saved; see GradientOrder. The pointers point to the
 // gradient itself or into the bytes of a state, perhaps unaligned.
 struct SavedGradient {
   Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
@@ -66,7 +66,7 @@ struct SavedSum {
   const char* values = nullptr;   // Of the type that SumTypeOf() returns.
   // If gradients are added in the order of contributors: the contributors that have come, in
   // ascending order, with their weights; and the gradients of the last ones, which are early.
-  std::vector<ContributorOrder::Arrival> arrivals;
+  std::vector<GradientOrder::Arrival> arrivals;
   std::vector<SavedGradient> early;
 
   size_t num_ready() const { return static_cast<size_t>(num_accumulated) - early.size(); }
@@ -162,8 +162,6 @@ class RoundSum {
   // Frees the memory that PrepareFinish() has allocated.
   virtual void AbandonFinish() {}
   // Returns the numbers of the gradients that the last PrepareFinish() refused, ascending.
-  // Gradients are numbered from 1 in order of Append() or, if they are added in the order of their
-  // contributors, in that order.
   const std::vector<int64_t>& refused() const { return refused_; }
   // Removes the gradients that the last PrepareFinish() refused.
   virtual void RemoveRefused() noexcept {}

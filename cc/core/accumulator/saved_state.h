@@ -19,7 +19,7 @@
 //
 // If gradients are added in the order of their contributors, `deterministic` is 1, and the sum is
 // that of the first contributors of which none is missing. The others are early; see
-// ContributorOrder. Otherwise, `deterministic` and `num_contributors` are 0.
+// GradientOrder. Otherwise, `deterministic` and `num_contributors` are 0.
 //
 // The bytes depend on what was accumulated, and not on how much of it had been folded.
 #ifndef CONDACC_CORE_ACCUMULATOR_SAVED_STATE_H_

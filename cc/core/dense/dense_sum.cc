@@ -11,7 +11,7 @@
 
 namespace condacc {
 
-DenseSum::DenseSum(const SumOptions& options) : options_(options) {
+DenseSum::DenseSum(const SumOptions& options) : options_(options), order_(options) {
   pending_.Reserve(options.max_pending + 1);
   folding_.Reserve(options.max_pending + 1);
 }
@@ -29,7 +29,7 @@ Status DenseSum::Check(const Gradient& gradient) const {
 }
 
 Missing DenseSum::MissingFrom(const Gradient& gradient) const {
-  const bool is_early = IsEarly(gradient);
+  const bool is_early = order_.IsEarly(gradient);
   // An apply does not wait until an early gradient can be added, or until the sum has been saved.
   if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kCheckedCopy;
   if (state_ == State::kEmpty && !is_early)
@@ -58,15 +58,10 @@ Appended DenseSum::Append(Gradient&& gradient) {
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
   std::vector<Buffer>& buffers = pending_.buffers;
   if (buffers.size() == buffers.capacity()) pending_.Reserve(2 * buffers.size());
-  size_t place = buffers.size();
-  if (options_.in_order_of_contributors()) {
-    order_.Reserve();
-    if (IsEarly(gradient)) appended = Appended::kEarly;
-    place = num_pending() + order_.NumEarlyBefore(gradient.contributor);
-    order_.Add(gradient.contributor, gradient.weight);
-  } else {
-    total_weight_ += gradient.weight;
-  }
+  order_.Reserve();
+  if (order_.IsEarly(gradient)) appended = Appended::kEarly;
+  const size_t place = num_pending() + order_.NumEarlyBefore(gradient);
+  order_.Add(gradient);
   if (!float32_sum_) float32_sum_ = std::move(gradient.float32_memory);
   if (empty()) {
     shape_ = std::move(gradient.shape);
@@ -153,7 +148,7 @@ Value DenseSum::Finish(Workspace& workspace) noexcept {
   DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();
   last.out_is_float32 = false;
-  last.divisor = DivisorOf(options_.reduction, TotalWeight());
+  last.divisor = DivisorOf(options_.reduction, order_.TotalWeight());
   if (last.out != last.first || last.num_inputs > 0 || last.divisor != 1) {
     workspace.Add(last);
     NoteFailure(workspace);
@@ -170,7 +165,7 @@ void DenseSum::BeginSave(SavedSum* saved) {
     saved->early.push_back({shape_, nullptr, static_cast<const char*>(buffers[i].data())});
   }
   saved->arrivals = order_.arrivals();
-  saved->total_weight = TotalWeight();
+  saved->total_weight = order_.TotalWeight();
   is_saving_ = true;
   saves_borrowed_ = has_borrowed_;
 }
@@ -206,7 +201,7 @@ bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
   }
   args.out = value->values.data();
   args.out_is_float32 = false;
-  args.divisor = DivisorOf(options_.reduction, TotalWeight());
+  args.divisor = DivisorOf(options_.reduction, order_.TotalWeight());
   workspace.Add(args);
   return workspace.TakeFailure().ok();
 }
@@ -226,11 +221,7 @@ Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
   if (!status.ok()) return status;
   shape_ = saved.shape;
   num_elements_ = static_cast<size_t>(shape_.num_elements());
-  if (options_.in_order_of_contributors()) {
-    order_.AddFirst(saved.arrivals, saved.num_ready());
-  } else {
-    total_weight_ = saved.total_weight;
-  }
+  order_.AddFirst(saved.num_ready(), saved.arrivals, saved.total_weight);
   state_ = sums_in_float32 ? State::kInFloat32Sum : State::kInResult;
   const Buffer& sum = sums_in_float32 ? float32_sum_ : result_;
   return workspace.CopyNow(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)),
@@ -244,7 +235,6 @@ void DenseSum::Clear() noexcept {
   float32_sum_ = Buffer();
   state_ = State::kEmpty;
   has_borrowed_ = false;
-  total_weight_ = 0;
   order_.Clear();
   failure_ = Status();
 }

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/accumulator/contributor_order.h"
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/gradient_order.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
@@ -69,12 +69,6 @@ class DenseSum final : public RoundSum {
   bool empty() const { return state_ == State::kEmpty && pending_.buffers.empty(); }
   // Returns the number of pending gradients that can be folded: all but the early ones.
   size_t num_pending() const { return pending_.buffers.size() - order_.num_early(); }
-  double TotalWeight() const {
-    return options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_;
-  }
-  bool IsEarly(const Gradient& gradient) const {
-    return options_.in_order_of_contributors() && order_.IsEarly(gradient.contributor);
-  }
   bool IsUrgent(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
@@ -108,9 +102,7 @@ class DenseSum final : public RoundSum {
 
   const SumOptions& options_;
   State state_ = State::kEmpty;
-  // The sum of the weights of the appended gradients, unless `order_` has it.
-  double total_weight_ = 0;
-  ContributorOrder order_;  // Empty if gradients are added in order of arrival.
+  GradientOrder order_;
   Shape shape_;
   size_t num_elements_ = 0;
   Buffer result_;       // Memory of the result. Set in all states but kEmpty.

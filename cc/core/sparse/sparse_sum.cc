@@ -46,13 +46,14 @@ Status SparseSum<Rows>::Check(const Gradient& gradient) const {
     return Status(StatusCode::kInvalidArgument,
                   "On a GPU, sparse gradients with weights have no MEAN: use GLOBAL_MEAN or SUM");
   }
-  if (options_.in_order_of_contributors() && order_.IsPassed(gradient.contributor)) {
+  if (order_.IsPassed(gradient)) {
     return Status(StatusCode::kInvalidArgument,
-                  "The gradient of contributor " + std::to_string(gradient.contributor) +
+                  "The gradient of contributor " + std::to_string(*gradient.contributor) +
                       " was discarded, and those of later contributors have been added, so that "
                       "another one cannot be added in order: reset the accumulator");
   }
-  return CheckSparseShapes(gradient, options_.shape, count_ == 0 ? nullptr : &format_.values);
+  return CheckSparseShapes(gradient, options_.shape,
+                           order_.size() == 0 ? nullptr : &format_.values);
 }
 
 template <class Rows>
@@ -77,29 +78,20 @@ template <class Rows>
 Appended SparseSum<Rows>::Append(Gradient&& gradient) {
   CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
   const size_t bytes = BytesOf(gradient);
-  if (count_ == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
-  if (options_.in_order_of_contributors()) {
-    order_.Reserve();
-    early_.reserve(order_.arrivals().capacity());
-  }
+  if (order_.size() == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
+  order_.Reserve();
+  early_.reserve(order_.arrivals().capacity());
   pending_.push_back(std::move(gradient));
-  pending_.back().number = ++num_appended_;
-  ++count_;
   Hold(bytes);
-  if (options_.in_order_of_contributors()) return PutInOrder();
-  total_weight_ += pending_.back().weight;
-  pending_bytes_ += bytes;
-  return Appended::kPending;
+  return PutInOrder();
 }
 
 template <class Rows>
 Appended SparseSum<Rows>::PutInOrder() noexcept {
   const auto last = std::prev(pending_.end());
-  last->number = last->contributor + 1;
-  const auto place =
-      early_.begin() + static_cast<std::ptrdiff_t>(order_.NumEarlyBefore(last->contributor));
+  const auto place = early_.begin() + static_cast<std::ptrdiff_t>(order_.NumEarlyBefore(*last));
   if (place != early_.end()) pending_.splice(*place, pending_, last);
-  const size_t num_ready = order_.Add(last->contributor, last->weight);
+  const size_t num_ready = order_.Add(*last);
   if (num_ready == 0) {
     early_.insert(place, last);
     return Appended::kEarly;
@@ -152,7 +144,7 @@ bool SparseSum<Rows>::EndFold() noexcept {
 
 template <class Rows>
 void SparseSum<Rows>::BeginSave(SavedSum* saved) {
-  saved->total_weight = TotalWeight();
+  saved->total_weight = order_.TotalWeight();
   save_failure_ = Status();
   for (const auto* gradients : {&bad_, &pending_}) {
     const auto bad = std::find_if(gradients->begin(), gradients->end(), IsBad);
@@ -160,7 +152,7 @@ void SparseSum<Rows>::BeginSave(SavedSum* saved) {
     save_failure_ = bad->failure;
     return;
   }
-  rows_.BeginSave(pending_, num_pending(), TotalWeight());
+  rows_.BeginSave(pending_, num_pending(), order_.TotalWeight());
   for (auto early = FirstEarly(); early != pending_.end(); ++early) {
     saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
                             static_cast<const char*>(early->values.data())});
@@ -188,13 +180,7 @@ Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
   format_ = RowFormat::Of(options_.type, saved.shape);
   status = rows_.Restore(saved, IndexBound(like, options_.shape), OfRows(workspace));
   if (!status.ok()) return status;
-  num_appended_ = saved.num_appended - static_cast<int64_t>(saved.early.size());
-  count_ = static_cast<int64_t>(saved.num_ready());
-  if (options_.in_order_of_contributors()) {
-    order_.AddFirst(saved.arrivals, saved.num_ready());
-  } else {
-    total_weight_ = saved.total_weight;
-  }
+  order_.AddFirst(saved.num_ready(), saved.arrivals, saved.total_weight);
   num_merged_ = rows_.num_rows();
   return status;
 }
@@ -203,7 +189,7 @@ Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();
-  Status status = rows_.PrepareFinish(&pending_, TotalWeight(), OfRows(workspace));
+  Status status = rows_.PrepareFinish(&pending_, order_.TotalWeight(), OfRows(workspace));
   if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
   rows_.AbandonFinish();
   return RefuseBad();
@@ -232,13 +218,11 @@ Status SparseSum<Rows>::RefuseBad() {
 
 template <class Rows>
 void SparseSum<Rows>::RemoveRefused() noexcept {
-  if (options_.in_order_of_contributors()) {
-    for (const Gradient& gradient : bad_) order_.Remove(gradient.contributor, false);
-  }
+  for (const Gradient& gradient : bad_) order_.Remove(gradient, /*frees_place=*/false);
   for (const Gradient& gradient : pending_) {
     if (!IsBad(gradient)) continue;
     Hold(-BytesOf(gradient));
-    if (options_.in_order_of_contributors()) order_.Remove(gradient.contributor, true);
+    order_.Remove(gradient, /*frees_place=*/true);
   }
   MoveBad(&pending_);
   CONDACC_INVARIANT(refused_.size() == bad_.size());
@@ -247,9 +231,6 @@ void SparseSum<Rows>::RemoveRefused() noexcept {
   for (; early != pending_.end(); ++early) early_.push_back(early);
   pending_bytes_ = 0;
   for (auto i = pending_.begin(); i != FirstEarly(); ++i) pending_bytes_ += BytesOf(*i);
-  count_ -= static_cast<int64_t>(bad_.size());
-  for (const Gradient& gradient : bad_) total_weight_ -= gradient.weight;
-  if (count_ == 0) total_weight_ = 0;  // Subtraction leaves a rounding error.
   bad_.clear();
   refused_.clear();
 }
@@ -273,9 +254,6 @@ void SparseSum<Rows>::Clear() noexcept {
   early_.clear();
   rows_.Clear();
   num_merged_ = 0;
-  num_appended_ = 0;
-  count_ = 0;
-  total_weight_ = 0;
 }
 
 template <class Rows>

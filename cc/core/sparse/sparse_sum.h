@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/accumulator/contributor_order.h"
 #include "cc/core/accumulator/gradient.h"
+#include "cc/core/accumulator/gradient_order.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/invariant.h"
@@ -33,7 +33,8 @@ namespace condacc {
 template <class Rows>
 class SparseSum final : public RoundSum {
  public:
-  explicit SparseSum(const SumOptions& options) : options_(options), rows_(options, format_) {}
+  explicit SparseSum(const SumOptions& options)
+      : options_(options), order_(options), rows_(options, format_) {}
   ~SparseSum() override { Hold(-held_bytes_); }
 
   Status Check(const Gradient& gradient) const override;
@@ -70,11 +71,8 @@ class SparseSum final : public RoundSum {
   static typename Rows::Workspace& OfRows(Workspace& workspace) {
     return static_cast<typename Rows::Workspace&>(workspace);
   }
-  // Moves the gradient that was appended last to its place in the order of contributors.
+  // Moves the gradient that was appended last to its place in the order.
   Appended PutInOrder() noexcept;
-  double TotalWeight() const {
-    return options_.in_order_of_contributors() ? order_.TotalWeight() : total_weight_;
-  }
   // Returns where the early gradients begin in `pending_`.
   std::list<Gradient>::iterator FirstEarly() {
     return early_.empty() ? pending_.end() : early_.front();
@@ -94,10 +92,7 @@ class SparseSum final : public RoundSum {
   }
 
   const SumOptions& options_;
-  int64_t num_appended_ = 0;     // Number of appended gradients.
-  int64_t count_ = 0;            // Number of these that were not removed.
-  double total_weight_ = 0;      // The sum of their weights, unless `order_` has it.
-  ContributorOrder order_;       // Empty if gradients are added in order of arrival.
+  GradientOrder order_;
   std::list<Gradient> pending_;  // In the order in which they are added: the early ones last.
   // Points to the early gradients, in their order. Has room for all gradients of `order_`.
   std::vector<std::list<Gradient>::iterator> early_;

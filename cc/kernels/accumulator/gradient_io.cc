@@ -47,8 +47,9 @@ absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
     resource.device().make_workspace(ctx, &workspace);
     Gradient gradient = ReadGradient(ctx, first, resource.spec().kind->is_sparse);
     gradient.weight = args.weight;
+    gradient.contributor = args.contributor;
     const ApplyResult result =
-        resource.core().Apply(args.local_step, std::move(gradient), *workspace, args.contributor);
+        resource.core().Apply(args.local_step, std::move(gradient), *workspace);
     *outcome = result.outcome();
     return ToAbsl(result.status());
   });

@@ -12,6 +12,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/fake_sum.h"
 
 namespace condacc {
@@ -278,7 +279,7 @@ TEST_F(StallTest, TakesThatDoNotWaitAreReportedWhenAllGradientsAreRefused) {
 TEST_F(StallTest, RefusedGradientsOfContributorsAreCounted) {
   const auto accumulator = Make(kTimeout);
   const auto apply = [&](int64_t local_step, int64_t contributor) {
-    return accumulator->Apply(local_step, Owned(1), workspace_, contributor).outcome();
+    return accumulator->Apply(local_step, By(contributor, Owned(1)), workspace_).outcome();
   };
   EXPECT_EQ(apply(0, 5), ApplyOutcome::kAdded);
   EXPECT_EQ(apply(0, 5), ApplyOutcome::kDuplicate);

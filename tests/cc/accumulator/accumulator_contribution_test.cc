@@ -12,6 +12,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/fake_sum.h"
 #include "tests/cc/base/stop_point.h"
 
@@ -23,7 +24,7 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 class ContributionTest : public testing::Test {
  protected:
   ApplyResult Apply(std::optional<int64_t> contributor, int64_t value = 1, int64_t local_step = 0) {
-    return accumulator_.Apply(local_step, Owned(value), workspace_, contributor);
+    return accumulator_.Apply(local_step, By(contributor, Owned(value)), workspace_);
   }
   ApplyOutcome Outcome(std::optional<int64_t> contributor, int64_t value = 1,
                        int64_t local_step = 0) {
@@ -137,10 +138,10 @@ TEST_F(ContributionTest, AfterAGradientThatDoesNotFitTheContributorMayComeAgain)
   EXPECT_EQ(Outcome(0, 1), ApplyOutcome::kAdded);
   FakeGradient unfit;
   unfit.fits = false;
-  const ApplyResult refused = accumulator_.Apply(0, unfit, workspace_, 1);
+  const ApplyResult refused = accumulator_.Apply(0, By(1, unfit), workspace_);
   EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Outcome(1, 10), ApplyOutcome::kAdded);
-  const ApplyResult ignored = accumulator_.Apply(0, unfit, workspace_, 1);
+  const ApplyResult ignored = accumulator_.Apply(0, By(1, unfit), workspace_);
   ASSERT_TRUE(ignored.ok()) << "a duplicate is not looked at";
   EXPECT_EQ(ignored.outcome(), ApplyOutcome::kDuplicate);
   EXPECT_EQ(Take(2), 11);
@@ -148,10 +149,10 @@ TEST_F(ContributionTest, AfterAGradientThatDoesNotFitTheContributorMayComeAgain)
 
 TEST_F(ContributionTest, AfterAGradientWithoutMemoryTheContributorMayComeAgain) {
   workspace_.fails = true;
-  const ApplyResult refused = accumulator_.Apply(0, Lacking(5), workspace_, 1);
+  const ApplyResult refused = accumulator_.Apply(0, By(1, Lacking(5)), workspace_);
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   workspace_.fails = false;
-  EXPECT_TRUE(accumulator_.Apply(0, Lacking(5), workspace_, 1).is_added());
+  EXPECT_TRUE(accumulator_.Apply(0, By(1, Lacking(5)), workspace_).is_added());
   EXPECT_EQ(Take(1), 5);
 }
 
@@ -159,7 +160,7 @@ TEST_F(ContributionTest, OfTwoAtTheSameMomentOneIsAdded) {
   StopPoint stop;
   const auto apply = [&] {
     FakeWorkspace workspace(&stop);
-    const ApplyResult result = accumulator_.Apply(0, Lacking(5), workspace, 1);
+    const ApplyResult result = accumulator_.Apply(0, By(1, Lacking(5)), workspace);
     EXPECT_TRUE(result.ok());
     return result.outcome();
   };
@@ -177,7 +178,7 @@ TEST_F(ContributionTest, ADuplicateDoesNotWaitForAFold) {
   const int64_t number = 5;
   auto borrowed = std::async(std::launch::async, [&] {
     FakeWorkspace workspace(&stop);
-    return accumulator_.Apply(0, Borrowed(&number), workspace, 1).is_added();
+    return accumulator_.Apply(0, By(1, Borrowed(&number)), workspace).is_added();
   });
   stop.AwaitArrivals(1);
   EXPECT_EQ(Outcome(1), ApplyOutcome::kDuplicate);
@@ -201,7 +202,7 @@ TEST_F(ContributionTest, UnderLoadEachCountsOnceARound) {
       for (int64_t step = 0; step < kRounds; step = accumulator_.global_step()) {
         const int64_t number = int64_t{1} << (5 * contributor);
         const FakeGradient gradient = random() % 2 == 0 ? Owned(number) : Borrowed(&number);
-        const ApplyResult result = accumulator_.Apply(step, gradient, workspace, contributor);
+        const ApplyResult result = accumulator_.Apply(step, By(contributor, gradient), workspace);
         EXPECT_TRUE(result.ok());
         EXPECT_NE(result.outcome(), ApplyOutcome::kAhead);
         if (result.is_added()) ++num_added;

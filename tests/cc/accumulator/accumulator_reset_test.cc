@@ -11,6 +11,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/fake_sum.h"
 #include "tests/cc/base/is_waiting.h"
 #include "tests/cc/base/stop_point.h"
@@ -103,8 +104,8 @@ TEST_F(ResetTest, KeepsTheNumberOfDroppedGradients) {
 
 TEST_F(ResetTest, ForgetsContributors) {
   for (int i = 0; i < 4; ++i) {
-    EXPECT_TRUE(accumulator_.Apply(0, Owned(1), plain_, 3).is_added());
-    EXPECT_EQ(accumulator_.Apply(0, Owned(1), plain_, 3).outcome(), ApplyOutcome::kDuplicate);
+    EXPECT_TRUE(accumulator_.Apply(0, By(3, Owned(1)), plain_).is_added());
+    EXPECT_EQ(accumulator_.Apply(0, By(3, Owned(1)), plain_).outcome(), ApplyOutcome::kDuplicate);
     EXPECT_EQ(accumulator_.Reset(0), 1);
   }
 }

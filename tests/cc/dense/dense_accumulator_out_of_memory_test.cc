@@ -11,6 +11,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/base/failing_new.h"
 #include "tests/cc/dense/dense_support.h"
 
@@ -39,7 +40,8 @@ class OutOfMemory : public testing::TestWithParam<bool> {
     Gradient gradient = Owned(std::vector<float>(4, value));
     bool is_added = false;
     const bool threw = ThrowsAt(ordinal, [&] {
-      is_added = accumulator_->Apply(0, std::move(gradient), workspace_, contributor).is_added();
+      is_added =
+          accumulator_->Apply(0, By(contributor, std::move(gradient)), workspace_).is_added();
     });
     EXPECT_NE(is_added, threw);
     return threw;

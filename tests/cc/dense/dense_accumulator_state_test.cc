@@ -9,6 +9,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/base/is_waiting.h"
 #include "tests/cc/dense/dense_support.h"
@@ -42,9 +43,9 @@ class SavedDense : public testing::Test {
   static void ApplyTo(Accumulator& accumulator, int number, Workspace& workspace) {
     std::vector<T> values = StateGradient<T>(number);
     Gradient gradient = number % 3 == 0 ? Borrowed(&values) : Owned(values);
-    const ApplyResult result = number % 2 == 0
-                                   ? accumulator.Apply(4, std::move(gradient), workspace, number)
-                                   : accumulator.Apply(4, std::move(gradient), workspace);
+    const ApplyResult result =
+        number % 2 == 0 ? accumulator.Apply(4, By(number, std::move(gradient)), workspace)
+                        : accumulator.Apply(4, std::move(gradient), workspace);
     EXPECT_TRUE(result.is_added()) << result.status().message();
   }
   std::vector<T> Taken(Accumulator& accumulator, int num_required) {
@@ -114,7 +115,7 @@ class DenseState : public testing::Test {
     EXPECT_EQ(accumulator.SetGlobalStep(6), 0);
     for (const int contributor : {5, 3}) {
       const ApplyResult result =
-          accumulator.Apply(6, Owned(std::vector<float>{1, 2}), workspace_, contributor);
+          accumulator.Apply(6, By(contributor, Owned(std::vector<float>{1, 2})), workspace_);
       EXPECT_TRUE(result.is_added());
     }
     EXPECT_TRUE(accumulator.Apply(2, Owned(std::vector<float>{1, 2}), workspace_).ok());
@@ -145,7 +146,8 @@ TEST_F(DenseState, HasContributorsWeightsAndDrops) {
   EXPECT_EQ(accumulator.num_dropped(), 1);
   EXPECT_EQ(accumulator.global_step(), 6);
   const auto apply = [&](int64_t contributor) {
-    return accumulator.Apply(6, Owned(std::vector<float>{0, 0}), workspace_, contributor).outcome();
+    return accumulator.Apply(6, By(contributor, Owned(std::vector<float>{0, 0})), workspace_)
+        .outcome();
   };
   EXPECT_EQ(apply(5), ApplyOutcome::kDuplicate);
   EXPECT_EQ(apply(3), ApplyOutcome::kDuplicate);

@@ -18,6 +18,7 @@
 #include "cc/core/base/float16.h"
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/base/failing_new.h"
 #include "tests/cc/dense/dense_support.h"
@@ -88,8 +89,8 @@ class DenseOrderTest : public testing::Test {
       std::vector<T> borrowed = contributions.gradients[contributor];
       Gradient gradient = random_() % 2 == 0 ? Owned(borrowed) : Borrowed(&borrowed);
       if (with_weights) gradient.weight = contributions.weights[contributor];
-      const ApplyResult result =
-          accumulator->Apply(accumulator->global_step(), std::move(gradient), workspace_, named);
+      const ApplyResult result = accumulator->Apply(accumulator->global_step(),
+                                                    By(named, std::move(gradient)), workspace_);
       EXPECT_TRUE(result.is_added()) << result.status().message();
       // The accumulator must not read borrowed memory any more.
       std::memset(static_cast<void*>(borrowed.data()), 0x55, kElements * sizeof(T));
@@ -161,7 +162,7 @@ TYPED_TEST(DenseOrderTest, ThreadsMayApplyInAnyOrderWhileATakeWaits) {
         Gradient gradient = owned ? Owned(borrowed) : Borrowed(&borrowed);
         gradient.weight = contributions.weights[contributor];
         const ApplyResult result =
-            ordered.Apply(round, std::move(gradient), workspace, contributor);
+            ordered.Apply(round, By(contributor, std::move(gradient)), workspace);
         EXPECT_TRUE(result.is_added());
         std::memset(static_cast<void*>(borrowed.data()), 0x55, kElements * sizeof(TypeParam));
       });
@@ -176,8 +177,8 @@ TYPED_TEST(DenseOrderTest, ThreadsMayApplyInAnyOrderWhileATakeWaits) {
 class DenseOrderStateTest : public testing::Test {
  protected:
   ApplyResult Apply(std::optional<int64_t> contributor, float value) {
-    return accumulator_.Apply(accumulator_.global_step(), Owned(std::vector<float>(4, value)),
-                              workspace_, contributor);
+    return accumulator_.Apply(accumulator_.global_step(),
+                              By(contributor, Owned(std::vector<float>(4, value))), workspace_);
   }
   float Take(int64_t num_required) {
     DenseTake take(num_required);
@@ -197,12 +198,12 @@ class DenseOrderStateTest : public testing::Test {
 
 TEST_F(DenseOrderStateTest, AnEarlyBorrowedGradientIsCopiedAndCounted) {
   std::vector<float> values(4, 1.0f);
-  ASSERT_TRUE(accumulator_.Apply(0, Borrowed(&values), workspace_, 2).is_added());
+  ASSERT_TRUE(accumulator_.Apply(0, By(2, Borrowed(&values)), workspace_).is_added());
   EXPECT_EQ(workspace_.num_allocations(), 1);
   EXPECT_EQ(budget_.num_held(), 4 * sizeof(float));
-  ASSERT_TRUE(accumulator_.Apply(0, Borrowed(&values), workspace_, 0).is_added());
+  ASSERT_TRUE(accumulator_.Apply(0, By(0, Borrowed(&values)), workspace_).is_added());
   EXPECT_EQ(workspace_.num_allocations(), 2) << "memory for the result, and no copy";
-  ASSERT_TRUE(accumulator_.Apply(0, Borrowed(&values), workspace_, 1).is_added());
+  ASSERT_TRUE(accumulator_.Apply(0, By(1, Borrowed(&values)), workspace_).is_added());
   EXPECT_EQ(workspace_.num_allocations(), 2) << "it comes in order";
   EXPECT_EQ(budget_.num_held(), 0u) << "the early one was added with it";
   EXPECT_EQ(Take(3), 3);
@@ -211,11 +212,11 @@ TEST_F(DenseOrderStateTest, AnEarlyBorrowedGradientIsCopiedAndCounted) {
 TEST_F(DenseOrderStateTest, ARefusedCopyLeavesNothing) {
   std::vector<float> values(4, 1.0f);
   workspace_.RefuseAllocation(0);
-  EXPECT_EQ(accumulator_.Apply(0, Borrowed(&values), workspace_, 2).status().code(),
+  EXPECT_EQ(accumulator_.Apply(0, By(2, Borrowed(&values)), workspace_).status().code(),
             StatusCode::kResourceExhausted);
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
   EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_TRUE(accumulator_.Apply(0, Borrowed(&values), workspace_, 2).is_added());
+  EXPECT_TRUE(accumulator_.Apply(0, By(2, Borrowed(&values)), workspace_).is_added());
 }
 
 TEST_F(DenseOrderStateTest, AnApplyWithoutMemoryWasNotMade) {
@@ -225,7 +226,8 @@ TEST_F(DenseOrderStateTest, AnApplyWithoutMemoryWasNotMade) {
       const int64_t before = accumulator_.num_accumulated();
       Gradient gradient = Owned(std::vector<float>(4, 1.0f));
       const bool threw = ThrowsAt(ordinal, [&] {
-        EXPECT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace_, contributor).is_added());
+        EXPECT_TRUE(
+            accumulator_.Apply(0, By(contributor, std::move(gradient)), workspace_).is_added());
       });
       EXPECT_EQ(accumulator_.num_accumulated(), before + (threw ? 0 : 1));
       if (!threw) break;
@@ -271,7 +273,7 @@ TEST_F(DenseOrderStateTest, AllWeightsThatAreAcceptedCanBeRestored) {
     Gradient gradient = Owned(std::vector<float>(4, 1));
     gradient.weight = weight;
     const int64_t contributor = accumulator_.num_accumulated();
-    ASSERT_TRUE(accumulator_.Apply(0, std::move(gradient), workspace_, contributor).is_added());
+    ASSERT_TRUE(accumulator_.Apply(0, By(contributor, std::move(gradient)), workspace_).is_added());
     SaveAndRestore(accumulator_, workspace_);
   }
 }

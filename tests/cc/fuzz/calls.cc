@@ -1,4 +1,5 @@
 #include "tests/cc/fuzz/calls.h"
+#include "tests/cc/accumulator/by_contributor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -240,7 +241,7 @@ class Calls {
     Gradient gradient = GradientOf(indices, rows, /*owned=*/kind % 3 == 0, is_bad);
     if (gradient.weight >= 0) gradient.weight = weight;
     const ApplyResult result =
-        accumulator_->Apply(step, std::move(gradient), workspace_, contributor);
+        accumulator_->Apply(step, By(contributor, std::move(gradient)), workspace_);
     // Nothing refers to borrowed memory any more, unless it was to be held.
     if (is_sparse_ || !options_.sum.holds_borrowed) borrowed_.clear();
     NoteApplied(result, step, contributor, is_bad, indices, rows, weight);

@@ -1,4 +1,5 @@
 #include "tests/cc/fuzz/states.h"
+#include "tests/cc/accumulator/by_contributor.h"
 
 #include <cstring>
 #include <memory>
@@ -83,7 +84,7 @@ std::string ValidState(uint8_t options, uint32_t seed) {
     } else if (random() % 2 == 0) {
       contributor = i;
     }
-    accumulator.Apply(0, std::move(gradient), workspace, contributor).ok();
+    accumulator.Apply(0, By(contributor, std::move(gradient)), workspace).ok();
   }
   return std::string(1, static_cast<char>(options)) + Saved(accumulator, workspace);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/sparse/device_rows_fixture.h"
 
 namespace condacc {
@@ -188,7 +189,8 @@ TEST_P(BadRowsTest, ATakeOfAnotherStepLeavesTheErrorToTheNext) {
 
 TEST_P(BadRowsTest, TheContributorOfABadGradientMayApplyAnother) {
   const auto apply = [&](int64_t contributor, int64_t row) {
-    return accumulator_->Apply(0, GradientOf({{row}, {4}}, 1, /*owned=*/true), device_, contributor)
+    return accumulator_
+        ->Apply(0, By(contributor, GradientOf({{row}, {4}}, 1, /*owned=*/true)), device_)
         .outcome();
   };
   for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(apply(i, i == 3 ? -1 : 9), ApplyOutcome::kAdded);

@@ -11,6 +11,7 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/base/stop_point.h"
 #include "tests/cc/sparse/sparse_phases.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -101,7 +102,7 @@ TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetWhileItsResultIsMade) {
 
 TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound) {
   const auto apply = [this](int64_t contributor, int64_t step) {
-    return accumulator_->Apply(step, GradientOf({{5, 2}, {1, 1}}, 1, true), plain_, contributor)
+    return accumulator_->Apply(step, By(contributor, GradientOf({{5, 2}, {1, 1}}, 1, true)), plain_)
         .outcome();
   };
   EXPECT_EQ(apply(7, 0), ApplyOutcome::kAdded);
@@ -128,8 +129,8 @@ TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
       TestSparseWorkspace workspace;
       while (num_rounds < kRounds) {
         const ApplyResult result =
-            accumulator_->Apply(accumulator_->global_step(), GradientOf({{5, 2}, {1, 1}}, 1, true),
-                                workspace, contributor);
+            accumulator_->Apply(accumulator_->global_step(),
+                                By(contributor, GradientOf({{5, 2}, {1, 1}}, 1, true)), workspace);
         EXPECT_TRUE(result.ok());
         if (result.is_added()) ++num_added;
         std::this_thread::yield();

@@ -11,6 +11,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/sparse/host_rows.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/sparse/cpu_device.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -218,7 +219,7 @@ class SparseStateOfDevices : public SparseState {
   void Apply(Accumulator& accumulator, const Slices& slices, Workspace& workspace,
              std::optional<int64_t> contributor = std::nullopt) {
     Gradient gradient = GradientOf(slices, kStateWidth, /*owned=*/true);
-    ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace, contributor).is_added());
+    ASSERT_TRUE(accumulator.Apply(0, By(contributor, std::move(gradient)), workspace).is_added());
   }
   void ExpectCannotBeSaved(Accumulator& accumulator, const std::string& words) {
     const Status status = accumulator.Save(device_, [](size_t, char**) {

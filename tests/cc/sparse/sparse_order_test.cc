@@ -14,6 +14,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/sparse/device_rows_fixture.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -53,8 +54,8 @@ class SparseOrderTest : public testing::Test {
     for (const size_t contributor : order) {
       const bool owned = random_() % 2 == 0;
       const ApplyResult result = accumulator->Apply(
-          accumulator->global_step(), GradientOf(gradients[contributor], kOrderedWidth, owned),
-          workspace_, contributor);
+          accumulator->global_step(),
+          By(contributor, GradientOf(gradients[contributor], kOrderedWidth, owned)), workspace_);
       EXPECT_TRUE(result.is_added()) << result.status().message();
       const bool is_ordered = accumulator->options().sum.num_contributors > 0;
       if (Place::kCanBeSaved && is_ordered && random_() % 4 == 0) {
@@ -138,9 +139,9 @@ TYPED_TEST(SparseOrderTest, ThreadsMayApplyInAnyOrderWhileATakeWaits) {
     for (const size_t contributor : order) {
       threads.emplace_back([&, contributor, owned = this->random_() % 2 == 0] {
         typename TypeParam::Workspace workspace;
-        const ApplyResult result =
-            ordered.Apply(round, GradientOf(gradients[contributor], kOrderedWidth, owned),
-                          workspace, contributor);
+        const ApplyResult result = ordered.Apply(
+            round, By(contributor, GradientOf(gradients[contributor], kOrderedWidth, owned)),
+            workspace);
         EXPECT_TRUE(result.is_added());
       });
     }
@@ -163,8 +164,8 @@ class OrderedBadRowsTest : public DeviceRowsTest {
   }
   ApplyResult Contribute(int64_t contributor, int64_t index, double weight) {
     Slices slices{{0, index}, {static_cast<float>(weight), 1}, weight};
-    return accumulator_->Apply(accumulator_->global_step(), GradientOf(slices, 1, /*owned=*/true),
-                               device_, contributor);
+    return accumulator_->Apply(accumulator_->global_step(),
+                               By(contributor, GradientOf(slices, 1, /*owned=*/true)), device_);
   }
   void ExpectRefused(int64_t num_required) {
     DeviceTake take(num_required);

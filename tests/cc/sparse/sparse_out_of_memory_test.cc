@@ -9,6 +9,7 @@
 
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/base/failing_new.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -98,14 +99,14 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
   for (int ordinal = 0; !is_added; ++ordinal) {
     Gradient gradient = GradientOf(slices, kWideRow, true);
     const bool threw = ThrowsAt(ordinal, [&] {
-      is_added = accumulator.Apply(0, std::move(gradient), workspace_, 7).is_added();
+      is_added = accumulator.Apply(0, By(7, std::move(gradient)), workspace_).is_added();
     });
     ASSERT_NE(is_added, threw);
     num_thrown += threw ? 1 : 0;
     EXPECT_EQ(accumulator.num_accumulated(), is_added ? 1 : 0);
   }
   EXPECT_GE(num_thrown, 2) << "the contributor's, and the gradient's";
-  EXPECT_EQ(accumulator.Apply(0, GradientOf(slices, kWideRow, true), workspace_, 7).outcome(),
+  EXPECT_EQ(accumulator.Apply(0, By(7, GradientOf(slices, kWideRow, true)), workspace_).outcome(),
             ApplyOutcome::kDuplicate);
 }
 

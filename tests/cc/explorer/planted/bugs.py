@@ -180,17 +180,17 @@ BUGS = [
     Bug(
         breaks="A sum counts its gradients instead of their weights.",
         program="dense",
-        file="dense/dense_sum.cc",
-        old="  total_weight_ += gradient.weight;\n",
-        new="  total_weight_ += 1;\n",
+        file="accumulator/gradient_order.h",
+        old="    weight_of_arrived_ += gradient.weight;\n",
+        new="    weight_of_arrived_ += 1;\n",
     ),
     Bug(
         breaks="The weights of contributors are added in the order of their arrival.",
         program="dense",
-        file="accumulator/contributor_order.h",
-        old="    arrivals_.insert(Find(contributor), {contributor, weight});\n",
-        new="    arrivals_.insert(Find(contributor), {contributor, 0});\n"
-        "    arrivals_.front().weight += weight;\n",
+        file="accumulator/gradient_order.h",
+        old="    arrivals_.insert(Find(arrival.contributor), arrival);\n",
+        new="    arrivals_.insert(Find(arrival.contributor), {arrival.contributor, 0});\n"
+        "    arrivals_.front().weight += arrival.weight;\n",
     ),
     Bug(
         breaks="An early gradient is added before those of lower contributors.",
@@ -217,7 +217,7 @@ BUGS = [
         breaks="A contributor whose place in the order has been passed adds another gradient.",
         program="device",
         file="sparse/sparse_sum.cc",
-        old="options_.in_order_of_contributors() && order_.IsPassed(gradient.contributor)",
+        old="order_.IsPassed(gradient)",
         new="order_.num_early() > kBookkeepingBytes",
     ),
     Bug(

@@ -383,8 +383,8 @@ void AccumulatorRun<Gradients>::Apply(Operation* apply) {
   typename Gradients::CallerMemory memory;
   Gradient gradient = memory.Make(gradients_, *apply);
   const NewRefusal refusal(refuse_new_percent_);
-  const ApplyResult result =
-      accumulator_->Apply(apply->step, std::move(gradient), workspace, apply->contributor);
+  gradient.contributor = apply->contributor;
+  const ApplyResult result = accumulator_->Apply(apply->step, std::move(gradient), workspace);
   apply->code = result.status().code();
   Reached("Accumulator::Apply", static_cast<int>(apply->code),
           result.ok() ? static_cast<int>(result.outcome()) : 0);

@@ -310,8 +310,9 @@ void Training::Push(const WorkerStep::Claim& claim, int64_t version, size_t accu
   gradient.owned = true;
   gradient.values = std::move(values);
   ExplorerDenseWorkspace workspace;
+  gradient.contributor = claim.slot;
   const ApplyResult result =
-      accumulators_[accumulator]->Apply(claim.round, std::move(gradient), workspace, claim.slot);
+      accumulators_[accumulator]->Apply(claim.round, std::move(gradient), workspace);
   const std::string what = "a gradient of round " + std::to_string(claim.round);
   if (!result.ok()) return Fail(what + " was refused: " + result.status().message());
   if (claim.granted && result.outcome() == ApplyOutcome::kAhead) {
