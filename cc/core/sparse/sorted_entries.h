@@ -52,9 +52,7 @@ class SortedEntries {
   // how many of lower chunks do.
   using Counts = std::vector<std::vector<size_t>>;
 
-  void ChooseBuckets(const std::vector<IndexSpan>& gradients, const IndexSpan& merged_indices);
-  std::vector<int64_t> Sample(std::vector<IndexSpan> spans, const IndexSpan& merged_indices,
-                              size_t num_walked) const;
+  void ChooseBuckets(std::vector<IndexSpan> spans, const IndexSpan& merged_indices);
   void LocateMergedIndices(const IndexSpan& merged_indices);
   Counts Count(const std::vector<IndexSpan>& gradients, const ParallelFor& parallel_for) const;
   void StartAll(Counts* counts);
@@ -65,6 +63,10 @@ class SortedEntries {
 
   size_t chunk_size() const;  // The entries of a chunk, except the last.
   size_t num_chunks() const;
+  // Calls visit(bucket_of, gradient, first, last) for each range of positions in a gradient whose
+  // entries are in the chunk. `bucket_of` returns the bucket of an index.
+  template <typename Visit>
+  void VisitChunk(const std::vector<IndexSpan>& gradients, size_t chunk, Visit visit) const;
 
   IndexBuckets buckets_;
   BucketMemory entries_;
