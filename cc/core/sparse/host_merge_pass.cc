@@ -45,6 +45,52 @@ std::vector<IndexSpan> IndicesOf(const std::vector<HostSource>& sources) {
 
 }  // namespace
 
+// A row that was merged before, or has new entries, or both. The sum may be null even if the row
+// was merged before, since rows may have no elements.
+struct HostMergePass::UnionRow {
+  int64_t index;
+  void* sum;
+  bool is_new;
+  double weight;  // Total weight of the gradients in the sum; 0 for a new row.
+  SliceEntry* begin;
+  SliceEntry* end;
+};
+
+// Iterates over the rows of a bucket in ascending order: the union of those merged before and those
+// that have new entries.
+class HostMergePass::UnionRowCursor {
+ public:
+  UnionRowCursor(const MergedRows& merged, const SortedEntries& entries, size_t bucket)
+      : merged_(merged),
+        m_(entries.num_merged_before(bucket)),
+        merged_end_(entries.num_merged_before(bucket + 1)),
+        entry_(entries.begin(bucket)),
+        end_(entries.end(bucket)) {}
+
+  // Outputs the next row. Returns false if there is none.
+  bool Next(UnionRow* row) {
+    if (entry_ == end_ && m_ == merged_end_) return false;
+    const bool is_merged =
+        m_ < merged_end_ && (entry_ == end_ || merged_.indices[m_] <= entry_->index);
+    row->index = is_merged ? merged_.indices[m_] : entry_->index;
+    row->sum = is_merged ? merged_.sums[m_] : nullptr;
+    row->is_new = !is_merged;
+    row->weight = is_merged ? merged_.weights[m_] : 0;
+    row->begin = entry_;
+    while (entry_ < end_ && entry_->index == row->index) ++entry_;
+    row->end = entry_;
+    m_ += is_merged ? 1 : 0;
+    return true;
+  }
+
+ private:
+  const MergedRows& merged_;
+  size_t m_;  // Number of the next merged row.
+  const size_t merged_end_;
+  SliceEntry* entry_;
+  SliceEntry* const end_;
+};
+
 // Sums of rows whose operands are on their way into the cache. Each is added some pushes later, and
 // the last ones at the end. Slices of different gradients are far apart in memory, where the
 // processor does not prefetch them by itself.

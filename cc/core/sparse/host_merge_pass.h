@@ -4,14 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/host_workspace.h"
 #include "cc/core/accumulator/round_sum.h"
+#include "cc/core/base/buffer.h"
 #include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/sparse/merged_rows.h"
+#include "cc/core/sparse/bucket_memory.h"
 #include "cc/core/sparse/slices.h"
 #include "cc/core/sparse/sorted_entries.h"
 
@@ -22,6 +24,37 @@ struct HostSource {
   IndexSpan indices;
   const void* values = nullptr;
   double weight = 1;
+};
+
+// The rows merged so far: their indices, ascending and unique, and for each its sum and the total
+// weight of the gradients that contain it.
+struct MergedRows {
+  MergedRows() = default;
+  // Allocates memory for the lists of this many rows. It is not initialised, so that the threads
+  // that write the rows share the cost of its pages. May throw std::bad_alloc.
+  MergedRows(size_t num_rows, HostWorkspace& workspace) : size_(num_rows) {
+    static_assert(sizeof(void*) == sizeof(int64_t) && sizeof(double) == sizeof(int64_t));
+    lists_ = workspace.AllocateInner(3 * num_rows * sizeof(int64_t));
+    if (!lists_) throw std::bad_alloc();
+    indices = static_cast<int64_t*>(lists_.data());
+    sums = reinterpret_cast<void**>(indices + num_rows);
+    weights = reinterpret_cast<double*>(indices + 2 * num_rows);
+  }
+
+  size_t size() const { return size_; }
+  IndexSpan index_span() const {
+    if (size() == 0) return IndexSpan();
+    return {indices, size(), indices[0], indices[size() - 1]};
+  }
+
+  int64_t* indices = nullptr;
+  void** sums = nullptr;  // Each has SliceLayout::width elements of SliceLayout::sum_type().
+  double* weights = nullptr;
+  std::vector<BucketMemory> sum_memory;  // The sums of the rows that were new in each fold.
+
+ private:
+  size_t size_ = 0;
+  Buffer lists_;
 };
 
 // Merges new gradients with the rows merged before. The values of each row are added in order of
@@ -59,6 +92,8 @@ class HostMergePass {
 
  private:
   class RowQueue;
+  struct UnionRow;
+  class UnionRowCursor;
 
   size_t num_rows_before(size_t bucket) const {
     return entries_.num_merged_before(bucket) + entries_.num_new_before(bucket);
