@@ -32,9 +32,10 @@ bool RegisterKernel(const char* op, const char* device,
 
 // The same for CPUs and, in builds with CUDA, for GPUs.
 template <class Op>
-bool RegisterOnCpuAndGpu(const char* op, std::initializer_list<const char*> in_host_memory) {
+bool RegisterOnCpuAndGpu(const char* op, std::initializer_list<const char*> in_host_memory,
+                         [[maybe_unused]] int gpu_priority = 0) {
 #if defined(CONDACC_CUDA)
-  RegisterKernel<Op>(op, tensorflow::DEVICE_GPU, in_host_memory);
+  RegisterKernel<Op>(op, tensorflow::DEVICE_GPU, in_host_memory, gpu_priority);
 #endif
   return RegisterKernel<Op>(op, tensorflow::DEVICE_CPU, in_host_memory);
 }

@@ -4,21 +4,204 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
-#include "cc/kernels/staleness/decide_op.h"
 #include "cc/kernels/staleness/staleness_gate_resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/lib/core/refcount.h"
+#include "tensorflow/core/platform/mutex.h"
+#if defined(CONDACC_CUDA)
+#include "cc/gpu/device_memory.h"
+#include "cc/kernels/base/gpu_stream.h"
+#endif
 
 namespace condacc {
 namespace {
 
+using tensorflow::DataType;
 using tensorflow::DEVICE_CPU;
+using tensorflow::DT_INT32;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
+using tensorflow::ResourceHandle;
+using tensorflow::Tensor;
+
+struct DecisionArgs {
+  const std::string& counter;
+  int64_t local_step;
+  int64_t limit;
+  DataType dtype;  // The data type of the step variable.
+};
+
+// Checks that the step variable is a scalar of the dtype that the op expects.
+absl::Status CheckStep(const Tensor& tensor, DataType dtype) {
+  if (tensor.dtype() != dtype || tensor.dims() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "The step variable must be a scalar of dtype ", tensorflow::DataTypeString(dtype),
+        ", but had dtype ", tensorflow::DataTypeString(tensor.dtype()), " and shape ",
+        tensor.shape().DebugString()));
+  }
+  return absl::OkStatus();
+}
+
+// The step variable as a resource variable. Visit() calls visit(tensor) under the variable's lock.
+class ResourceStep {
+ public:
+  absl::Status Find(OpKernelContext* ctx, int index) {
+    return LookupInput(ctx, index, "step", "a variable", &variable_);
+  }
+  template <class Visitor>
+  absl::Status Visit(DataType dtype, Visitor visit) {
+    const tensorflow::tf_shared_lock lock(*variable_->mu());
+    if (!variable_->is_initialized) {
+      return absl::FailedPreconditionError("The step variable is not initialized");
+    }
+    TF_RETURN_IF_ERROR(CheckStep(*variable_->tensor(), dtype));
+    visit(*variable_->tensor());
+    return absl::OkStatus();
+  }
+
+ private:
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable_;
+};
+
+// The step variable as a reference variable. Visit() calls visit(tensor) under the variable's lock.
+class RefStep {
+ public:
+  absl::Status Find(OpKernelContext* ctx, int index) {
+    ctx_ = ctx;
+    index_ = index;
+    return absl::OkStatus();
+  }
+  template <class Visitor>
+  absl::Status Visit(DataType dtype, Visitor visit) {
+    const tensorflow::mutex_lock lock(*ctx_->input_ref_mutex(index_));
+    const Tensor tensor = ctx_->mutable_input(index_, /*lock_held=*/true);
+    TF_RETURN_IF_ERROR(CheckStep(tensor, dtype));
+    visit(tensor);
+    return absl::OkStatus();
+  }
+
+ private:
+  OpKernelContext* ctx_ = nullptr;
+  int index_ = 0;
+};
+
+// Decides about a step variable in host memory. The gate reads it under its own lock.
+struct FromHostMemory {
+  static constexpr bool kWaitsForDevice = false;
+
+  template <class StepVariable>
+  static absl::Status Decide(OpKernelContext*, StalenessGate* gate, const DecisionArgs& args,
+                             StepVariable* step, StalenessGate::Decision* decision) {
+    absl::Status status;
+    const auto read = [&](int64_t* value) {
+      status = step->Visit(args.dtype, [&](const Tensor& tensor) {
+        *value = args.dtype == DT_INT32 ? tensor.scalar<int32_t>()() : tensor.scalar<int64_t>()();
+      });
+      return status.ok();
+    };
+    gate->Decide(args.counter, args.local_step, args.limit, read, decision);
+    return status;
+  }
+};
+
+#if defined(CONDACC_CUDA)
+
+// Decides about a step variable that may be in device memory. Holds no lock while it waits for the
+// device.
+struct FromDeviceMemory {
+  static constexpr bool kWaitsForDevice = true;
+
+  template <class StepVariable>
+  static absl::Status Decide(OpKernelContext* ctx, StalenessGate* gate, const DecisionArgs& args,
+                             StepVariable* step, StalenessGate::Decision* decision) {
+    const GpuStream stream(ctx);
+    const auto active = stream.Activate();
+    absl::Status status;
+    const auto read = [&](int64_t* value) {
+      Tensor held;
+      status = step->Visit(args.dtype, [&](const Tensor& tensor) { held = tensor; });
+      if (!status.ok()) return false;
+      int32_t narrow = 0;
+      const bool is_narrow = args.dtype == DT_INT32;
+      void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
+      status = ToAbsl(CopyNow(held.data(), held.TotalBytes(), to, stream.handle()));
+      if (is_narrow) *value = narrow;
+      return status.ok();
+    };
+    gate->DecideAfterReading(args.counter, args.local_step, args.limit, read, decision);
+    return status;
+  }
+};
+
+#endif
+
+struct DecideAttributes {
+  std::string counter;
+  DataType dtype;
+  std::string optimizer;
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("counter", &counter));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("T", &dtype));
+    return ctx->GetAttr("optimizer", &optimizer);
+  }
+};
+
+// Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
+// staleness, reservation.
+template <class StepVariable, class ReadFrom>
+absl::Status Decide(StalenessGateResource& resource, const DecideAttributes& attributes,
+                    OpKernelContext* ctx) {
+  StepVariable step;
+  int64_t local_step = 0;
+  int64_t limit = 0;
+  TF_RETURN_IF_ERROR(step.Find(ctx, 1));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "local_step", &local_step));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "limit", &limit));
+  // Everything that may fail is done before the decision.
+  bool* accepted = nullptr;
+  int64_t* staleness = nullptr;
+  ResourceHandle* reservation = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &accepted));
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 1, &staleness));
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 2, &reservation));
+  auto* const made = new StalenessReservationResource(&resource, attributes.counter);
+  *reservation = ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
+      made, ctx->device()->name());
+  const DecisionArgs args = {attributes.counter, local_step, limit, attributes.dtype};
+  StalenessGate::Decision decision;
+  TF_RETURN_IF_ERROR(ReadFrom::Decide(ctx, &resource.gate(), args, &step, &decision));
+  if (decision.accepted) made->Open(decision, attributes.optimizer);
+  *accepted = decision.accepted;
+  *staleness = decision.staleness;
+  return absl::OkStatus();
+}
+
+// The same, with errors that name the gate.
+template <class StepVariable, class ReadFrom>
+absl::Status DecideNamed(StalenessGateResource& resource, const DecideAttributes& attributes,
+                         OpKernelContext* ctx) {
+  return resource.Named(Decide<StepVariable, ReadFrom>(resource, attributes, ctx));
+}
+
+template <class StepVariable, class ReadFrom>
+class DecideOp : public ResourceOp<StalenessGateResource, DecideAttributes,
+                                   DecideNamed<StepVariable, ReadFrom>> {
+ public:
+  using DecideOp::ResourceOp::ResourceOp;
+  // See ApplyOp::IsExpensive().
+  bool IsExpensive() override { return ReadFrom::kWaitsForDevice; }
+};
 
 struct CounterAttributes {
   std::string counter;
@@ -75,32 +258,35 @@ using RestoreCounterOp = ResourceOp<StalenessGateResource, CounterAttributes, Re
 using HostDecideOp = DecideOp<ResourceStep, FromHostMemory>;
 using HostDecideRefOp = DecideOp<RefStep, FromHostMemory>;
 
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGate").Device(DEVICE_CPU), StalenessGateOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide").Device(DEVICE_CPU), HostDecideOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef").Device(DEVICE_CPU), HostDecideRefOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateEnd").Device(DEVICE_CPU), EndOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumAccepted").Device(DEVICE_CPU),
-                        GateNumAcceptedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateNumDropped").Device(DEVICE_CPU),
-                        GateNumDroppedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRecentStaleness").Device(DEVICE_CPU),
-                        RecentStalenessOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateSave").Device(DEVICE_CPU), SaveCounterOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateRestore").Device(DEVICE_CPU), RestoreCounterOp);
+
+// The kernels on a GPU are for step variables there, where the gate must be as well. They have a
+// lower priority, so if the user leaves the choice of the device to TensorFlow, it chooses the CPU,
+// where a step is cheap to read.
+constexpr int kAfterCpu = -1;
+
+[[maybe_unused]] const bool kStalenessGates[] = {
+    RegisterOnCpuAndGpu<StalenessGateOp>("Condacc>StalenessGate", {"gate"}, kAfterCpu),
+    RegisterOnCpuAndGpu<EndOp>("Condacc>StalenessGateEnd", {"reservation", "applied"}, kAfterCpu),
+    RegisterOnCpuAndGpu<GateNumAcceptedOp>("Condacc>StalenessGateNumAccepted",
+                                           {"gate", "num_accepted"}, kAfterCpu),
+    RegisterOnCpuAndGpu<GateNumDroppedOp>("Condacc>StalenessGateNumDropped",
+                                          {"gate", "num_dropped"}, kAfterCpu),
+    RegisterOnCpuAndGpu<RecentStalenessOp>("Condacc>StalenessGateRecentStaleness",
+                                           {"gate", "staleness"}, kAfterCpu),
+    RegisterOnCpuAndGpu<SaveCounterOp>("Condacc>StalenessGateSave", {"gate", "state"}, kAfterCpu),
+    RegisterOnCpuAndGpu<RestoreCounterOp>("Condacc>StalenessGateRestore", {"gate", "state"},
+                                          kAfterCpu),
+};
 
 #if defined(CONDACC_CUDA)
 
 using tensorflow::DEVICE_GPU;
-
-// These kernels are for step variables on a GPU, where the gate must be as well. They have a lower
-// priority, so if the user leaves the choice of the device to TensorFlow, it chooses the CPU, where
-// a step is cheap to read.
-constexpr int kAfterCpu = -1;
 using GpuDecideOp = DecideOp<ResourceStep, FromDeviceMemory>;
 using GpuDecideRefOp = DecideOp<RefStep, FromDeviceMemory>;
 
-[[maybe_unused]] const bool kStalenessGatesOnGpu[] = {
-    RegisterKernel<StalenessGateOp>("Condacc>StalenessGate", DEVICE_GPU, {"gate"}, kAfterCpu),
+[[maybe_unused]] const bool kDecisionsOnGpu[] = {
     RegisterKernel<GpuDecideOp>(
         "Condacc>StalenessGateDecide", DEVICE_GPU,
         {"gate", "step", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
@@ -108,18 +294,6 @@ using GpuDecideRefOp = DecideOp<RefStep, FromDeviceMemory>;
     RegisterKernel<GpuDecideRefOp>(
         "Condacc>StalenessGateDecideRef", DEVICE_GPU,
         {"gate", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
-    RegisterKernel<EndOp>("Condacc>StalenessGateEnd", DEVICE_GPU, {"reservation", "applied"},
-                          kAfterCpu),
-    RegisterKernel<GateNumAcceptedOp>("Condacc>StalenessGateNumAccepted", DEVICE_GPU,
-                                      {"gate", "num_accepted"}, kAfterCpu),
-    RegisterKernel<GateNumDroppedOp>("Condacc>StalenessGateNumDropped", DEVICE_GPU,
-                                     {"gate", "num_dropped"}, kAfterCpu),
-    RegisterKernel<RecentStalenessOp>("Condacc>StalenessGateRecentStaleness", DEVICE_GPU,
-                                      {"gate", "staleness"}, kAfterCpu),
-    RegisterKernel<SaveCounterOp>("Condacc>StalenessGateSave", DEVICE_GPU, {"gate", "state"},
-                                  kAfterCpu),
-    RegisterKernel<RestoreCounterOp>("Condacc>StalenessGateRestore", DEVICE_GPU, {"gate", "state"},
-                                     kAfterCpu),
 };
 
 #endif

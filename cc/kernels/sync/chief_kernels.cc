@@ -23,12 +23,6 @@ using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 
-struct ChiefAttributes {
-  std::string chief;
-
-  absl::Status Read(OpKernelConstruction* ctx) { return ctx->GetAttr("chief", &chief); }
-};
-
 struct PrepareAttributes : ChiefAttributes {
   std::string worker;
 

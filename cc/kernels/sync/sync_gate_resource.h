@@ -54,6 +54,24 @@ class SyncGateOp : public HandleOp<SyncGateResource> {
   SyncGateResource* NewResource() const override { return new SyncGateResource(resource_name()); }
 };
 
+// The attributes by which ops name a chief.
+struct ChiefAttributes {
+  std::string chief;
+
+  absl::Status Read(tensorflow::OpKernelConstruction* ctx) { return ctx->GetAttr("chief", &chief); }
+};
+
+// The attributes by which ops name a worker.
+struct WorkerAttributes {
+  std::string worker;
+  std::string run;
+
+  absl::Status Read(tensorflow::OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("worker", &worker));
+    return ctx->GetAttr("run", &run);
+  }
+};
+
 // Reads an attribute that is a number of seconds.
 absl::Status ReadGateDuration(tensorflow::OpKernelConstruction* ctx, const char* name,
                               SyncGate::Clock::duration* duration);

@@ -1,14 +1,19 @@
-// Kernels that wait at the gate of synchronous training.
+// Ops that wait at the gate of synchronous training without blocking a thread.
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "cc/core/sync/gate_wait.h"
 #include "cc/core/sync/sync_gate.h"
+#include "cc/kernels/base/async_kernel.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/resource_op.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/sync/sync_gate_resource.h"
-#include "cc/kernels/sync/wait_op.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
 namespace condacc {
@@ -17,104 +22,164 @@ namespace {
 using tensorflow::DEVICE_CPU;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
 using tensorflow::core::RefCountPtr;
-using GatePtr = RefCountPtr<SyncGateResource>;
 using WorkerStepPtr = RefCountPtr<WorkerStepResource>;
 
-// Inputs: step, added. Outputs: round, dropped.
-class FinishOp : public SyncGateWaitOp {
+// The gate at which an op waits, and the arguments of its GateWait.
+struct WaitArgs {
+  std::shared_ptr<SyncGate> gate;
+  GateWait::For what = GateWait::For::kNextRound;
+  std::string who;
+  std::string run;
+  int64_t session = 0;
+  int64_t after = 0;
+  GateWait::Clock::duration patience{};
+  // The step that ends when the wait begins, if there is one, and whether any of its gradients was
+  // added.
+  WorkerStepPtr step;
+  bool any_added = false;
+};
+
+// An execution of an op that waits at a gate. Outputs: round ([] int64) and, for workers that wait
+// for the next round, dropped ([] bool) or, for observers, report ([] string).
+class WaitExecution : public AsyncExecution {
  public:
-  using SyncGateWaitOp::SyncGateWaitOp;
+  WaitExecution(OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
+      : AsyncExecution(ctx, std::move(done)) {
+    set_where(SyncGateResource::kWhat);
+  }
+
+  // Allocates the outputs, so that nothing can fail when a step or the wait ends.
+  absl::Status Reserve(const WaitArgs& args) {
+    TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({}), &round_));
+    if (args.what == GateWait::For::kReport) {
+      return ctx()->allocate_output(1, TensorShape({}), &report_);
+    }
+    if (args.step == nullptr) return absl::OkStatus();
+    return ctx()->allocate_output(1, TensorShape({}), &dropped_);
+  }
+
+  // Outputs whether the gradients of the step that has ended were dropped.
+  void SetDropped(bool dropped) { dropped_->scalar<bool>()() = dropped; }
+
+  // Ends the op with the result of its wait, unless it has ended already.
+  void Complete(const SyncGate& gate, const GateWait& wait) noexcept {
+    AsyncExecution::Complete([&] {
+      if (wait.end.code != StatusCode::kOk) return ToAbsl(gate.StatusOf(wait));
+      round_->scalar<int64_t>()() = wait.round;
+      if (report_ != nullptr) report_->scalar<tensorflow::tstring>()() = wait.report;
+      return absl::OkStatus();
+    });
+  }
+  using AsyncExecution::Complete;
 
  private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
-    WorkerStepPtr found;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
-    args->any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
-    for (int i = 1; i < ctx->num_inputs(); ++i) {
-      bool added = false;
-      TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "added", &added));
-      args->any_added |= added;
-    }
-    const WorkerStep& step = found->step();
-    args->gate = step.gate();
-    args->what = GateWait::For::kNextRound;
-    args->who = step.worker();
-    args->run = step.run();
-    args->after = step.local_step();
-    args->step = std::move(found);
+  Tensor* round_ = nullptr;
+  Tensor* report_ = nullptr;
+  Tensor* dropped_ = nullptr;
+};
+
+// An op that waits at a gate. `kRead` reads from the inputs what to wait for, and
+// Attributes::Read() reads the attributes.
+template <class Attributes,
+          absl::Status (*kRead)(OpKernelContext* ctx, const Attributes& attributes, WaitArgs* args)>
+class WaitOp : public AsyncKernel<WaitExecution> {
+ public:
+  explicit WaitOp(OpKernelConstruction* ctx) : AsyncKernel(ctx) {
+    OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  // The cancellation callback is registered before the wait begins; see AsyncExecution::OnCancel().
+  absl::Status Begin(const std::shared_ptr<WaitExecution>& output) override {
+    WaitArgs args;
+    TF_RETURN_IF_ERROR(kRead(output->ctx(), attributes_, &args));
+    TF_RETURN_IF_ERROR(output->Reserve(args));
+    const auto wait = std::make_shared<GateWait>(
+        args.what, args.who, args.run, args.after,
+        [output, gate = args.gate](const GateWait& ended) { output->Complete(*gate, ended); });
+    wait->session = args.session;
+    wait->patience = args.patience;
+    const auto cancel = [gate = args.gate, wait] { gate->Cancel(wait); };
+    if (!output->OnCancel(cancel)) cancel();
+    if (args.step != nullptr) output->SetDropped(args.step->step().Done(args.any_added));
+    args.gate->Wait(wait);
     return absl::OkStatus();
   }
+
+  Attributes attributes_;
 };
+
+// Inputs: step, added. Outputs: round, dropped.
+absl::Status ReadFinish(OpKernelContext* ctx, const NoAttributes&, WaitArgs* args) {
+  WorkerStepPtr found;
+  TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
+  args->any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
+  for (int i = 1; i < ctx->num_inputs(); ++i) {
+    bool added = false;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "added", &added));
+    args->any_added |= added;
+  }
+  const WorkerStep& step = found->step();
+  args->gate = step.gate();
+  args->who = step.worker();
+  args->run = step.run();
+  args->after = step.local_step();
+  args->step = std::move(found);
+  return absl::OkStatus();
+}
+
+// Reads input 0.
+absl::Status ReadGate(OpKernelContext* ctx, GateWait::For what, WaitArgs* args) {
+  RefCountPtr<SyncGateResource> found;
+  TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
+  args->gate = found->gate();
+  args->what = what;
+  return absl::OkStatus();
+}
 
 // Input: gate. Output: round.
-class AwaitOpenOp : public SyncGateWaitOp {
- public:
-  explicit AwaitOpenOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("worker", &worker_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("run", &run_));
-  }
-
- private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
-    GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &gate));
-    args->gate = gate->gate();
-    args->what = GateWait::For::kOpening;
-    args->who = worker_;
-    args->run = run_;
-    return absl::OkStatus();
-  }
-
-  std::string worker_;
-  std::string run_;
-};
+absl::Status ReadAwaitOpen(OpKernelContext* ctx, const WorkerAttributes& attributes,
+                           WaitArgs* args) {
+  args->who = attributes.worker;
+  args->run = attributes.run;
+  return ReadGate(ctx, GateWait::For::kOpening, args);
+}
 
 // Inputs: gate, session. Output: round.
-class AwaitFullOp : public SyncGateWaitOp {
- public:
-  explicit AwaitFullOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("chief", &chief_));
-  }
+absl::Status ReadAwaitFull(OpKernelContext* ctx, const ChiefAttributes& attributes,
+                           WaitArgs* args) {
+  args->run = attributes.chief;
+  TF_RETURN_IF_ERROR(ReadGate(ctx, GateWait::For::kFullRound, args));
+  return ReadScalar(ctx, 1, "session", &args->session);
+}
 
- private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
-    GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &gate));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
-    args->gate = gate->gate();
-    args->what = GateWait::For::kFullRound;
-    args->run = chief_;
-    return absl::OkStatus();
-  }
+struct ReportAttributes {
+  std::string run;
+  SyncGate::Clock::duration patience{};
 
-  std::string chief_;
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("run", &run));
+    return ReadGateDuration(ctx, "report_secs", &patience);
+  }
 };
 
 // Inputs: gate, session, seen. Outputs: round, report.
-class ReportOp : public SyncGateWaitOp {
- public:
-  explicit ReportOp(OpKernelConstruction* ctx) : SyncGateWaitOp(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("run", &run_));
-    OP_REQUIRES_OK(ctx, ReadGateDuration(ctx, "report_secs", &patience_));
-  }
+absl::Status ReadReport(OpKernelContext* ctx, const ReportAttributes& attributes, WaitArgs* args) {
+  args->run = attributes.run;
+  args->patience = attributes.patience;
+  TF_RETURN_IF_ERROR(ReadGate(ctx, GateWait::For::kReport, args));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
+  return ReadScalar(ctx, 2, "seen", &args->after);
+}
 
- private:
-  absl::Status Read(OpKernelContext* ctx, WaitArgs* args) override {
-    GatePtr gate;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &gate));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "seen", &args->after));
-    args->gate = gate->gate();
-    args->run = run_;
-    args->what = GateWait::For::kReport;
-    args->patience = patience_;
-    return absl::OkStatus();
-  }
-
-  std::string run_;
-  SyncGate::Clock::duration patience_{};
-};
+using FinishOp = WaitOp<NoAttributes, ReadFinish>;
+using AwaitOpenOp = WaitOp<WorkerAttributes, ReadAwaitOpen>;
+using AwaitFullOp = WaitOp<ChiefAttributes, ReadAwaitFull>;
+using ReportOp = WaitOp<ReportAttributes, ReadReport>;
 
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateFinish").Device(DEVICE_CPU), FinishOp);
 REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAwaitOpen").Device(DEVICE_CPU), AwaitOpenOp);

@@ -28,16 +28,6 @@ using tensorflow::ResourceHandle;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-struct WorkerAttributes {
-  std::string worker;
-  std::string run;
-
-  absl::Status Read(OpKernelConstruction* ctx) {
-    TF_RETURN_IF_ERROR(ctx->GetAttr("worker", &worker));
-    return ctx->GetAttr("run", &run);
-  }
-};
-
 struct LeaveAttributes : WorkerAttributes {
   bool is_lost = false;
 
