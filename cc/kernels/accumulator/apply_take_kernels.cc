@@ -1,15 +1,25 @@
-// Kernels of the ops that make an accumulator, apply gradients to it and take them from it.
+// Kernels of the ops that make an accumulator, apply gradients to it and take them from it. Those
+// for the gradients of one step's towers are the same ones, for accumulators of towers.
 #include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/accumulator/pending_take.h"
+#include "cc/core/base/shape.h"
+#include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/accumulator/gradient_io.h"
-#include "cc/kernels/accumulator/take_op.h"
+#include "cc/kernels/base/async_kernel.h"
 #include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/kernel.h"
+#include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
@@ -17,6 +27,9 @@
 namespace condacc {
 namespace {
 
+using tensorflow::AsyncOpKernel;
+using tensorflow::DataType;
+using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -28,7 +41,8 @@ enum class AfterGradient { kNone, kContributor, kWeight };
 
 // Applies a gradient. Inputs: handle, local_step, those of the gradient and those of
 // kAfterGradient. Output: the outcome ([] int32) if there is a contributor, and otherwise whether
-// the gradient was added ([] bool).
+// the gradient was added ([] bool). The gradient of a tower has no local step, because it is never
+// stale, and no output.
 template <const AccumulatorKind& kKind, AfterGradient kAfterGradient = AfterGradient::kNone>
 class ApplyOp : public Kernel {
  public:
@@ -44,16 +58,22 @@ class ApplyOp : public Kernel {
         absl::InvalidArgumentError(absl::StrCat("Expected at most one weight, got ", num_weights)));
   }
   // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
-  // kernel that waits for the device must not delay the others.
-  bool IsExpensive() override { return waits_for_device_ || Kernel::IsExpensive(); }
+  // kernel that waits for the device must not delay the others. Most gradients of towers are only
+  // appended to the pending ones.
+  bool IsExpensive() override {
+    return waits_for_device_ || (!kKind.is_tower && Kernel::IsExpensive());
+  }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {
-    constexpr int kGradient = 2;
+    constexpr int kGradient = kKind.is_tower ? 1 : 2;
     AccumulatorPtr resource;
     TF_RETURN_IF_ERROR(LookupAccumulator(ctx, kKind, dtype_, &resource));
     ApplyArgs args;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
+    args.local_step = std::numeric_limits<int64_t>::max();
+    if (!kKind.is_tower) {
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
+    }
     int next = kGradient + (kKind.is_sparse ? 3 : 1);
     if (kAfterGradient == AfterGradient::kContributor) {
       TF_RETURN_IF_ERROR(
@@ -64,7 +84,7 @@ class ApplyOp : public Kernel {
     }
     // The output is allocated first: nothing may fail after the gradient has been added.
     Tensor* output = nullptr;
-    if (ctx->output_required(0)) {
+    if (!kKind.is_tower && ctx->output_required(0)) {
       TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
     }
     ApplyOutcome outcome;
@@ -82,7 +102,157 @@ class ApplyOp : public Kernel {
   }
 
   const bool waits_for_device_;
-  tensorflow::DataType dtype_;
+  DataType dtype_;
+};
+
+// An execution of a take op. The take keeps it alive and gives it the result.
+class TakeExecution : public AsyncExecution {
+ public:
+  using AsyncExecution::AsyncExecution;
+
+  AccumulatorResource& resource() { return *resource_; }
+  Workspace& workspace() { return *workspace_; }
+
+  // Finds the accumulator; see LookupAccumulator().
+  absl::Status Find(const AccumulatorKind& kind, DataType dtype) {
+    TF_RETURN_IF_ERROR(LookupAccumulator(ctx(), kind, dtype, &resource_));
+    resource_->device().make_workspace(ctx(), &workspace_);
+    set_where(resource_->where());
+    return absl::OkStatus();
+  }
+
+  // Prepares the outputs. If `tells_taken`, the first one tells whether anything was taken.
+  absl::Status Declare(bool tells_taken) {
+    if (tells_taken) {
+      TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({}), &taken_));
+    }
+    outputs_.emplace(ctx(), tells_taken ? 1 : 0, resource_->spec());
+    return absl::OkStatus();
+  }
+  // See TakeOutputs::Reserve(). Declare() must have succeeded.
+  Status Reserve(const Shape& shape) { return outputs_->Reserve(shape); }
+
+  // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded,
+  // if there is a value.
+  void Complete(const Status& status, Value* value) {
+    // The global step has changed since the take was requested. No other error has this code.
+    if (tells_taken() && status.code() == StatusCode::kFailedPrecondition) return CompleteEmpty();
+    AsyncExecution::Complete([&] {
+      if (value == nullptr) return ToAbsl(status);
+      SetTaken(true);
+      outputs_->Set(std::move(*value));
+      return absl::OkStatus();
+    });
+  }
+  using AsyncExecution::Complete;
+
+  // Ends the op if there are too few gradients or the step is another: outputs false, and an empty
+  // value or zeros.
+  void CompleteEmpty() {
+    AsyncExecution::Complete([this] {
+      SetTaken(false);
+      return outputs_->SetEmpty(*workspace_);
+    });
+  }
+
+ private:
+  bool tells_taken() const { return taken_ != nullptr; }
+
+  void SetTaken(bool taken) {
+    if (tells_taken()) taken_->scalar<bool>()() = taken;
+  }
+
+  AccumulatorPtr resource_;
+  OpWorkspace workspace_;
+  Tensor* taken_ = nullptr;             // The bool output of a try-take; null for other takes.
+  std::optional<TakeOutputs> outputs_;  // The others.
+};
+
+// The behaviour of a take if there are too few gradients: kWait waits without blocking a thread.
+// kTry ends at once, and outputs that nothing was taken. kDemand fails.
+enum class TakeMode { kWait, kTry, kDemand };
+// The inputs of a take between the handle and num_required: none, the global step at which it takes
+// gradients, or the local step and the values of a gradient that it applies first.
+enum class TakeInputs { kNone, kGlobalStep, kGradient };
+
+// Takes the accumulated gradients. Inputs: handle, those of kInputs, and num_required. Outputs:
+// taken ([] bool) with kTry, and TakeOutputs.
+template <const AccumulatorKind& kKind, TakeMode kMode, TakeInputs kInputs = TakeInputs::kNone>
+class TakeOp
+    : public AsyncKernel<TakeExecution,
+                         std::conditional_t<kMode == TakeMode::kWait, AsyncOpKernel, OpKernel>> {
+  using Base = typename TakeOp::AsyncKernel;
+  static constexpr bool kAppliesFirst = kInputs == TakeInputs::kGradient;
+
+ public:
+  explicit TakeOp(OpKernelConstruction* ctx)
+      : Base(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+  }
+  bool IsExpensive() override { return waits_for_device_ || Base::IsExpensive(); }
+
+ private:
+  absl::Status Begin(const std::shared_ptr<TakeExecution>& execution) override {
+    OpKernelContext* const ctx = execution->ctx();
+    TF_RETURN_IF_ERROR(execution->Find(kKind, dtype_));
+    std::optional<int64_t> global_step;
+    if (kInputs == TakeInputs::kGlobalStep) {
+      TF_RETURN_IF_ERROR(
+          ReadScalar(ctx, 1, "global_step", execution->resource(), &global_step.emplace()));
+    }
+    int32_t num_required = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", execution->resource(),
+                                  &num_required));
+    TF_RETURN_IF_ERROR(execution->Declare(/*tells_taken=*/kMode == TakeMode::kTry));
+    return Take(ctx, num_required, global_step, execution);
+  }
+
+  // Requests the take, whose completion ends the op, perhaps before this returns. A take that has
+  // to wait first registers its cancellation callback; see AsyncExecution::OnCancel(). A take that
+  // need not wait registers none, and only checks whether the step was cancelled, because nothing
+  // would receive the gradients then. Returns an error if a gradient cannot be applied.
+  static absl::Status Take(OpKernelContext* ctx, int32_t num_required,
+                           std::optional<int64_t> global_step,
+                           const std::shared_ptr<TakeExecution>& execution) {
+    Accumulator& core = execution->resource().core();
+    const auto take = std::make_shared<PendingTake>(
+        num_required,
+        [execution](const Status& status, Value* value) { execution->Complete(status, value); },
+        global_step);
+    take->reserve = [execution](const Shape& shape) { return execution->Reserve(shape); };
+    const bool is_cancelled = execution->is_cancelled();
+    if (is_cancelled) core.Cancel(take, execution->workspace());
+    if (kAppliesFirst && !is_cancelled && num_required > 0) {
+      TF_RETURN_IF_ERROR(Apply(ctx, execution->resource()));
+    }
+    if (core.TryServe(take, execution->workspace())) return absl::OkStatus();
+    if (kMode == TakeMode::kDemand) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("Expected at least ", num_required, " gradients and no pending take, got ",
+                       core.num_accumulated(), " gradients (", execution->where(), ")"));
+    }
+    if (kMode == TakeMode::kTry) {
+      execution->CompleteEmpty();
+      return absl::OkStatus();
+    }
+    const auto cancel = [execution, take] {
+      execution->resource().core().Cancel(take, execution->workspace());
+    };
+    if (!execution->OnCancel(cancel)) cancel();
+    core.Request(take, execution, execution->workspace());
+    return absl::OkStatus();
+  }
+
+  // Applies the gradient, unless it is stale.
+  static absl::Status Apply(OpKernelContext* ctx, AccumulatorResource& resource) {
+    ApplyArgs args;
+    ApplyOutcome outcome;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", resource, &args.local_step));
+    return ApplyGradient(ctx, resource, args, /*first=*/2, &outcome);
+  }
+
+  const bool waits_for_device_;
+  DataType dtype_;
 };
 
 // The ops of one kind of accumulator.
@@ -96,10 +266,16 @@ struct AccumulatorKernels {
   using TryTake = TakeOp<kKind, TakeMode::kTry>;
   using TakeRound = TakeOp<kKind, TakeMode::kTry, TakeInputs::kGlobalStep>;
   using ApplyTake = TakeOp<kKind, TakeMode::kDemand, TakeInputs::kGradient>;
+  // The take of towers never waits for gradients, so it need not be asynchronous, and the ops that
+  // follow it run in its thread. It waits for another thread that still adds only if no control
+  // edge orders that add before it.
+  using TakeAll = TakeOp<kKind, TakeMode::kDemand>;
 };
 
 using DenseOps = AccumulatorKernels<kDense>;
 using SparseOps = AccumulatorKernels<kSparse>;
+using DenseTowerOps = AccumulatorKernels<kDenseTower>;
+using SparseTowerOps = AccumulatorKernels<kSparseTower>;
 
 // All inputs and outputs but the indices and the values of gradients are in host memory.
 [[maybe_unused]] const bool kAccumulators[] = {
@@ -131,6 +307,14 @@ using SparseOps = AccumulatorKernels<kSparse>;
         "Condacc>SparseApplyWeighted", {"handle", "local_step", "shape", "weight", "accepted"}),
     RegisterOnCpuAndGpu<SparseOps::TakeRound>(
         "Condacc>SparseTakeRound", {"handle", "global_step", "num_required", "taken", "shape"}),
+    RegisterOnCpuAndGpu<DenseTowerOps::Handle>("Condacc>TowerDenseSum", {"handle"}),
+    RegisterOnCpuAndGpu<DenseTowerOps::Apply>("Condacc>TowerDenseAdd", {"handle"}),
+    RegisterOnCpuAndGpu<DenseTowerOps::TakeAll>("Condacc>TowerDenseTake",
+                                                {"handle", "num_required"}),
+    RegisterOnCpuAndGpu<SparseTowerOps::Handle>("Condacc>TowerSparseSum", {"handle"}),
+    RegisterOnCpuAndGpu<SparseTowerOps::Apply>("Condacc>TowerSparseAdd", {"handle", "shape"}),
+    RegisterOnCpuAndGpu<SparseTowerOps::TakeAll>("Condacc>TowerSparseTake",
+                                                 {"handle", "num_required", "shape"}),
 };
 
 }  // namespace
