@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/gradient.h"
@@ -295,8 +296,9 @@ class Accumulator {
   // Ends the work on a round that is empty again, and keeps the round for reuse.
   void Retire(const RoundPtr& round) CONDACC_REQUIRES(mu_);
 
-  // Called after gradient number `number` (counted from 1) was appended to the round: folds, or
-  // waits for a fold, if necessary. If `must_add`, that gradient has been added when this returns.
+  // Asks the sum once whether to fold. Folds or waits for a fold, if necessary again and again,
+  // until the gradient of this number has been added or the sum advises to leave it pending. If
+  // `must_add`, it has been added when this returns.
   void FoldOrWait(const RoundPtr& round, int64_t number, bool must_add, Call* call)
       CONDACC_REACQUIRES(mu_);
   RoundSum::NextTake ExpectTake(const Round& round) const CONDACC_REQUIRES(mu_);
@@ -312,9 +314,9 @@ class Accumulator {
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Copies early gradients to their places in the bytes of a state.
-  Status CopyEarly(const SavedSum& sum, const SumPlaces& places, char* bytes,
-                   Workspace& workspace) const;
+  // Copies early gradients of a sum to their places in the bytes of a state.
+  Status CopyEarly(const RoundSum& sum, const std::vector<SavedGradient>& early,
+                   const SumPlaces& places, char* bytes, Workspace& workspace) const;
   // Appends saved gradients to a sum of which they were the early ones.
   Status AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) const;
   // Writes a state whose sum has yet to be copied, unlocked.

@@ -30,15 +30,18 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   state.num_dropped = step_counter_.num_dropped();
   state.last_dropped_step = step_counter_.last_dropped_step();
   const bool has_gradients = round->num_accumulated > 0;
+  Status status;
   if (has_gradients) {
     state.contributions.assign(round->contributions.begin(), round->contributions.end());
-    state.sum.num_appended = round->num_appended;
+    // The numbers of refused gradients count only if there is an order of arrival.
+    state.sum.num_appended =
+        options_.sum.in_order_of_contributors() ? round->num_accumulated : round->num_appended;
     state.sum.num_accumulated = round->num_accumulated;
-    round->sum->BeginSave(&state.sum);
+    status = round->sum->BeginSave(&state.sum);
+    if (!status.ok()) return Error(status.code(), status.message());
     state.has_sum = state.sum.num_ready() > 0;
     round->work = Work::kSaving;
   }
-  Status status;
   {
     MutexUnlock unlock(&mu_);
     status = WriteRound(*round->sum, &state, workspace, allocate);
@@ -48,23 +51,25 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
     EndWork(round, &call);
     // Gradients that came during the save are added now. Otherwise, if one save followed another,
     // applies might wait for all of them.
-    FoldOrWait(round, round->num_appended, /*must_add=*/false, &call);
+    FoldOrWait(round, /*number=*/0, /*must_add=*/false, &call);
   }
   return status.ok() ? status : Error(status.code(), status.message());
 }
 
-Status Accumulator::CopyEarly(const SavedSum& sum, const SumPlaces& places, char* bytes,
-                              Workspace& workspace) const {
+Status Accumulator::CopyEarly(const RoundSum& sum, const std::vector<SavedGradient>& early,
+                              const SumPlaces& places, char* bytes, Workspace& workspace) const {
   Status status;
-  for (size_t i = 0; i < sum.early.size() && status.ok(); ++i) {
-    const SavedGradient& gradient = sum.early[i];
+  for (size_t i = 0; i < early.size() && status.ok(); ++i) {
+    const SavedGradient& gradient = early[i];
     const SumPlaces::Early& place = places.early[i];
     const auto num_bytes =
         static_cast<size_t>(gradient.shape.num_elements()) * SizeOf(options_.sum.type);
     status = workspace.CopyNow(gradient.values, num_bytes, bytes + place.values);
     if (!status.ok() || gradient.indices == nullptr) continue;
     const size_t index_bytes = static_cast<size_t>(gradient.shape.dim(0)) * sizeof(int64_t);
-    status = workspace.CopyNow(gradient.indices, index_bytes, bytes + place.indices);
+    char* const indices = bytes + place.indices;
+    status = workspace.CopyNow(gradient.indices, index_bytes, indices);
+    if (status.ok()) status = sum.CheckEarly(gradient, reinterpret_cast<const int64_t*>(indices));
   }
   return status;
 }
@@ -110,7 +115,7 @@ Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& work
     Status status = allocate(num_bytes, &bytes);
     if (!status.ok()) return status;
     WriteState(sum.kind(), options_.sum, *state, bytes);
-    status = CopyEarly(state->sum, places, bytes, workspace);
+    status = CopyEarly(sum, state->sum.early, places, bytes, workspace);
     memory->indices = reinterpret_cast<int64_t*>(bytes + places.indices);
     memory->weights = reinterpret_cast<double*>(bytes + places.weights);
     memory->values = bytes + places.values;

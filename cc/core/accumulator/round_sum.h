@@ -31,7 +31,7 @@ enum class Missing {
 
 // The result of Append().
 enum class Appended {
-  kInSum,       // The sum contains the gradient and all that came before it.
+  kInSum,       // The sum contains the gradient and all that are added before it.
   kEarly,       // The gradient waits for those of lower contributors; no fold may add it yet.
   kPending,     // A fold, or at the latest Finish(), will add the gradient.
   kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
@@ -53,6 +53,7 @@ struct SavedGradient {
   Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
   const char* indices = nullptr;  // [n] int64, if sparse
   const char* values = nullptr;   // Of the accumulator's type.
+  int64_t index_bound = -1;       // See Gradient.
 };
 
 // A sum as it is saved. The pointers point into the bytes of a state, perhaps unaligned.
@@ -129,9 +130,14 @@ class RoundSum {
 
   virtual SumKind kind() const { return SumKind::kDense; }
   // Notes the gradients that the sum has now, of which there are some, for RunSave(). Sets the
-  // total weight, the arrivals and the early gradients in `*saved`. May throw std::bad_alloc.
-  // EndSave() follows.
-  virtual void BeginSave(SavedSum* /*saved*/) {}
+  // total weight, the arrivals and the early gradients in `*saved`. Returns an error if they cannot
+  // be saved; otherwise, EndSave() follows. May throw std::bad_alloc.
+  virtual Status BeginSave(SavedSum* /*saved*/) { return Status(); }
+  // Unlocked: returns an error if an early gradient is found to be bad, whose indices a save has
+  // copied to host memory.
+  virtual Status CheckEarly(const SavedGradient& /*early*/, const int64_t* /*indices*/) const {
+    return Status();
+  }
   // Unlocked: asks for memory once, and writes the sum of the noted gradients to it, of which some
   // are not early. Changes nothing. Returns an error if memory is refused, if an earlier fold has
   // failed, or if a gradient is found to be bad. May throw std::bad_alloc.

@@ -156,7 +156,7 @@ Value DenseSum::Finish(Workspace& workspace) noexcept {
   return {Buffer(), std::move(result_), std::move(shape_), std::move(failure_)};
 }
 
-void DenseSum::BeginSave(SavedSum* saved) {
+Status DenseSum::BeginSave(SavedSum* saved) {
   const std::vector<Buffer>& buffers = pending_.buffers;
   saved_operands_.clear();
   for (size_t i = 0; i < num_pending(); ++i) saved_operands_.push_back(buffers[i].data());
@@ -168,6 +168,7 @@ void DenseSum::BeginSave(SavedSum* saved) {
   saved->total_weight = order_.TotalWeight();
   is_saving_ = true;
   saves_borrowed_ = has_borrowed_;
+  return Status();
 }
 
 Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {

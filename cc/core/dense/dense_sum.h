@@ -39,7 +39,7 @@ class DenseSum final : public RoundSum {
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
-  void BeginSave(SavedSum* saved) override;
+  Status BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   void EndSave() override { is_saving_ = false; }
   // The apply of a borrowed gradient returns when a take is finished, but the save still reads it.

@@ -38,6 +38,13 @@ Status KeepIndices(int num_bits, Workspace& workspace, Gradient* gradient) {
   return status;
 }
 
+// Returns the error of a save that a bad gradient prevents.
+Status CannotBeSaved(const Status& failure) {
+  return Status(failure.code(), failure.message() +
+                                    ". The next take discards this gradient; until then, the round "
+                                    "cannot be saved");
+}
+
 }  // namespace
 
 template <class Rows>
@@ -143,31 +150,39 @@ bool SparseSum<Rows>::EndFold() noexcept {
 }
 
 template <class Rows>
-void SparseSum<Rows>::BeginSave(SavedSum* saved) {
-  saved->total_weight = order_.TotalWeight();
-  save_failure_ = Status();
+Status SparseSum<Rows>::BeginSave(SavedSum* saved) {
   for (const auto* gradients : {&bad_, &pending_}) {
     const auto bad = std::find_if(gradients->begin(), gradients->end(), IsBad);
-    if (bad == gradients->end()) continue;
-    save_failure_ = bad->failure;
-    return;
+    if (bad != gradients->end()) return CannotBeSaved(bad->failure);
   }
+  if (order_.has_gap()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "A gradient was discarded after those of later contributors had been added, so "
+                  "the round cannot be saved: reset the accumulator");
+  }
+  saved->total_weight = order_.TotalWeight();
   rows_.BeginSave(pending_, num_pending(), order_.TotalWeight());
   for (auto early = FirstEarly(); early != pending_.end(); ++early) {
     saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
-                            static_cast<const char*>(early->values.data())});
+                            static_cast<const char*>(early->values.data()), early->index_bound});
   }
   saved->arrivals = order_.arrivals();
+  return Status();
+}
+
+template <class Rows>
+Status SparseSum<Rows>::CheckEarly(const SavedGradient& early, const int64_t* indices) const {
+  if (Rows::kIsHost) return Status();  // Prepare() has checked them.
+  IndexSpan span;
+  const auto size = static_cast<size_t>(early.shape.dim(0));
+  const Status status = CheckIndices(indices, size, early.index_bound, &span);
+  return status.ok() ? status : CannotBeSaved(status);
 }
 
 template <class Rows>
 Status SparseSum<Rows>::RunSave(Workspace& workspace, SumPlacer place) {
-  const Status status =
-      save_failure_.ok() ? rows_.RunSave(OfRows(workspace), place) : save_failure_;
-  if (status.code() != StatusCode::kInvalidArgument) return status;
-  return Status(status.code(), status.message() +
-                                   ". The next take discards this gradient; until "
-                                   "then, the round cannot be saved");
+  const Status status = rows_.RunSave(OfRows(workspace), place);
+  return status.code() == StatusCode::kInvalidArgument ? CannotBeSaved(status) : status;
 }
 
 template <class Rows>

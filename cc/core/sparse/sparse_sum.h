@@ -48,7 +48,8 @@ class SparseSum final : public RoundSum {
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
   SumKind kind() const override { return SumKind::kSparse; }
-  void BeginSave(SavedSum* saved) override;
+  Status BeginSave(SavedSum* saved) override;
+  Status CheckEarly(const SavedGradient& early, const int64_t* indices) const override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   bool needs_preparation() const override { return true; }
@@ -101,7 +102,6 @@ class SparseSum final : public RoundSum {
   std::list<Gradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
   bool has_folded_ = false;  // If true, the last RunFold() has merged `folding_`.
-  Status save_failure_;      // Why what BeginSave() has found cannot be saved.
   std::list<Gradient> bad_;  // The gradients that folds could not add, in order of arrival.
   RowFormat format_;
   Rows rows_;

@@ -335,14 +335,14 @@ TEST_F(DenseState, OfABorrowedGradientMustEndBeforeATake) {
   sum.Append(Owned(std::vector<float>{1, 2}));
   EXPECT_EQ(sum.Append(Borrowed(&values)), Appended::kMustAddNow);
   SavedSum saved;
-  sum.BeginSave(&saved);
+  EXPECT_TRUE(sum.BeginSave(&saved).ok());
   EXPECT_EQ(saved.total_weight, 2);
   EXPECT_FALSE(sum.may_finish_shared());
   sum.EndSave();
   sum.BeginFold();
   sum.RunFold(workspace_);
   EXPECT_TRUE(sum.EndFold());
-  sum.BeginSave(&saved);
+  EXPECT_TRUE(sum.BeginSave(&saved).ok());
   EXPECT_TRUE(sum.may_finish_shared());
   EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kCheckedCopy);
   sum.EndSave();

@@ -255,6 +255,18 @@ TEST_F(DenseOrderStateTest, DuplicatesOfEarlyAndOfAddedGradientsAreIgnored) {
   EXPECT_EQ(Take(2), 2);
 }
 
+TEST_F(DenseOrderStateTest, GradientsThatTheFirstOneMakesReadyAreAddedIfTooMuchIsHeld) {
+  HoldBudget budget(1);
+  auto options = OptionsOf<float>(/*mean=*/false, &budget);
+  options.sum.num_contributors = 4;
+  Accumulator accumulator(options);
+  for (const int64_t contributor : {2, 1, 0}) {
+    Gradient gradient = By(contributor, Owned(std::vector<float>(4, 1.0f)));
+    ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace_).is_added());
+  }
+  EXPECT_EQ(budget.num_held(), 0u);
+}
+
 TEST_F(DenseOrderStateTest, ContributorsAreRequired) {
   for (const std::optional<int64_t> contributor : {std::optional<int64_t>(), {-1}, {4}}) {
     const Status status = Apply(contributor, 1).status();

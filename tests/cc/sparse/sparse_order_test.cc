@@ -155,14 +155,14 @@ TYPED_TEST(SparseOrderTest, ThreadsMayApplyInAnyOrderWhileATakeWaits) {
 // Gradients that a take refuses, because the device detects only then that an index is bad.
 class OrderedBadRowsTest : public DeviceRowsTest {
  protected:
-  void MakeWith(size_t fold_bytes) {
+  void MakeWith(size_t fold_bytes, int64_t num_contributors = 6) {
     auto options = Options(fold_bytes);
     options.sum.shape = Shape::Of({kRange, 1});
     options.sum.reduction = Reduction::kGlobalMean;
-    options.sum.num_contributors = 6;
+    options.sum.num_contributors = num_contributors;
     Make(options);
   }
-  ApplyResult Contribute(int64_t contributor, int64_t index, double weight) {
+  ApplyResult Contribute(std::optional<int64_t> contributor, int64_t index, double weight) {
     Slices slices{{0, index}, {static_cast<float>(weight), 1}, weight};
     return accumulator_->Apply(accumulator_->global_step(),
                                By(contributor, GradientOf(slices, 1, /*owned=*/true)), device_);
@@ -172,6 +172,16 @@ class OrderedBadRowsTest : public DeviceRowsTest {
     Request(take);
     EXPECT_EQ(take.status().code(), StatusCode::kInvalidArgument) << take.status().message();
   }
+  void ExpectCannotBeSaved(StatusCode code, const std::string& words) {
+    const Status status = accumulator_->Save(device_, [&](size_t num_bytes, char** memory) {
+      state_.resize(num_bytes / sizeof(double) + 1);
+      *memory = reinterpret_cast<char*>(state_.data());
+      return Status();
+    });
+    EXPECT_EQ(status.code(), code);
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+  std::vector<double> state_;
   // Returns the row that all gradients have, whose value is that of the weights.
   float CommonRow(size_t num_required) {
     const Slices taken = Take(num_required);
@@ -196,8 +206,10 @@ TEST_F(OrderedBadRowsTest, AGradientThatWasPendingMayBeReplaced) {
     const bool is_bad = contributor == 1 || contributor == 4;
     ASSERT_TRUE(Contribute(contributor, is_bad ? kRange : 5, kWeights[contributor]).is_added());
   }
+  ExpectCannotBeSaved(StatusCode::kInvalidArgument, "index is 50");
   ExpectRefused(4);
   EXPECT_EQ(accumulator_->num_accumulated(), 2);
+  SaveAndRestore(*accumulator_, device_);
   for (const int64_t contributor : {3, 1, 5, 4}) {
     ASSERT_TRUE(Contribute(contributor, 5, kWeights[contributor]).is_added());
   }
@@ -220,13 +232,39 @@ TEST_F(OrderedBadRowsTest, AGradientWhosePlaceHasPassedCannotBeReplaced) {
       "The gradient of contributor 2 was discarded, and those of later contributors have been "
       "added, so that another one cannot be added in order: reset the accumulator (accumulator "
       "'tested')");
+  ExpectCannotBeSaved(StatusCode::kFailedPrecondition, "reset the accumulator");
   ASSERT_TRUE(Contribute(5, 5, kWeights[5]).is_added());
   EXPECT_EQ(CommonRow(5), Expected({0, 1, 3, 4, 5}));
+  SaveAndRestore(*accumulator_, device_);
   ASSERT_TRUE(Contribute(2, 5, 1).is_added()) << "of the next round";
   accumulator_->Reset(7);
   EXPECT_EQ(budget_.num_held(), 0u);
   for (int64_t i = 5; i >= 0; --i) ASSERT_TRUE(Contribute(i, 5, kWeights[i]).is_added());
   EXPECT_EQ(CommonRow(6), Expected({0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(OrderedBadRowsTest, AnEarlyGradientIsCheckedBeforeItIsSaved) {
+  for (const int64_t num_others : {0, 1}) {
+    MakeWith(/*fold_bytes=*/size_t{1} << 30);
+    for (int64_t i = 0; i < num_others; ++i) ASSERT_TRUE(Contribute(i, 5, 1).is_added());
+    ASSERT_TRUE(Contribute(4, -1, 1).is_added());
+    ExpectCannotBeSaved(StatusCode::kInvalidArgument, "index is -1");
+    ExpectCannotBeSaved(StatusCode::kInvalidArgument, "The next take discards this gradient");
+    EXPECT_EQ(accumulator_->num_accumulated(), num_others + 1);
+    ExpectRefused(1);
+    SaveAndRestore(*accumulator_, device_);
+    EXPECT_EQ(accumulator_->num_accumulated(), num_others);
+  }
+}
+
+TEST_F(OrderedBadRowsTest, TheWeightsOfRefusedGradientsLeaveNoTrace) {
+  MakeWith(/*fold_bytes=*/size_t{1} << 30, /*num_contributors=*/0);
+  for (const double weight : {1e16, 1.0, 1.0}) {
+    const bool is_last = accumulator_->num_accumulated() == 2;
+    ASSERT_TRUE(Contribute(std::nullopt, is_last ? 5 : kRange, weight).is_added());
+  }
+  ExpectRefused(3);
+  EXPECT_EQ(CommonRow(1), 1);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ BUGS = [
     Bug(
         breaks="When a fold got no memory, applies that wait for it are not woken.",
         program="sparse",
-        file="accumulator/accumulator_folds.cc",
+        file="accumulator/accumulator.cc",
         old="  EndWork(round, call);\n  return has_succeeded;\n",
         new="  if (has_succeeded) EndWork(round, call);\n  round->work = Work::kNone;\n"
         "  Proceed(round, call);\n  return has_succeeded;\n",
@@ -116,14 +116,14 @@ BUGS = [
     Bug(
         breaks="If no thread can be started for a fold, a take that came meanwhile is not served.",
         program="sparse",
-        file="accumulator/accumulator_folds.cc",
+        file="accumulator/accumulator.cc",
         old="  if (!has_started) EndWork(round, call);\n",
         new="  if (!has_started) round->work = Work::kNone;\n",
     ),
     Bug(
         breaks="Two threads fold one round.",
         program="sparse",
-        file="accumulator/accumulator_folds.cc",
+        file="accumulator/accumulator.cc",
         old="  round->work = Work::kFolding;\n  bool has_started",
         new="  bool has_started",
     ),
@@ -251,14 +251,14 @@ BUGS = [
     Bug(
         breaks="An apply returns before its borrowed gradient has been added.",
         program="dense",
-        file="accumulator/accumulator_folds.cc",
-        old="    if (must_add) advice = Advice::kMustFold;\n",
+        file="accumulator/accumulator.cc",
+        old="    if (must_add && round->num_added < number) advice = Advice::kMustFold;\n",
         new="",
     ),
     Bug(
         breaks="A take that came while a folder was started is not served.",
         program="tower",
-        file="accumulator/accumulator_folds.cc",
+        file="accumulator/accumulator.cc",
         old="    EndWork(round, &call);\n  }\n}",
         new="    round->work = Work::kNone;\n  }\n}",
     ),
