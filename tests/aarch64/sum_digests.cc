@@ -128,7 +128,7 @@ void PrintSparseSum(const char* name, ElementType type, Draws& draws) {
     Gradient gradient = SparseGradient<T>(width, NumParts(type), draws);
     if (has_weights) gradient.weight = draws.Below(1000) / 300.0;
     CONDACC_INVARIANT(sum->Check(gradient).ok());
-    const Status prepared = sum->Prepare(Missing::kCheckedCopy, workspace, &gradient);
+    const Status prepared = sum->Supply(Missing::kKeptCopy, workspace, &gradient);
     CONDACC_INVARIANT(prepared.ok());
     sum->Append(std::move(gradient));
     if (draws.Below(4) > 0) continue;

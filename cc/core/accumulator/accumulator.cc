@@ -82,7 +82,7 @@ ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradie
       if (missing == Missing::kNothing) return outcome;
       const RoundPtr round = round_;
       MutexUnlock unlock(&mu_);
-      status = round->sum->Prepare(missing, workspace, gradient);
+      status = round->sum->Supply(missing, workspace, gradient);
     }
     if (!status.ok()) return Error(status.code(), status.message());
   }
@@ -374,8 +374,7 @@ void Accumulator::Serve(Call* call) {
   TimerQueue::Global().Cancel(take->stall_timer);
   stalls_.NoteServed();
   last_num_required_ = take->num_required;
-  last_result_bytes_ =
-      static_cast<size_t>(round_->sum->value_shape().num_elements()) * SizeOf(options_.sum.type);
+  last_result_bytes_ = NumBytes(options_.sum.type, round_->sum->value_shape());
   step_counter_.Advance();
   round_->place = Place::kTaken;
   round_->take = takes_.PopFront();
@@ -441,17 +440,18 @@ void Accumulator::RemoveRefused(Round* round) {
   round->sum->RemoveRefused();
 }
 
+Accumulator::TakePtr Accumulator::DetachTake(Round* round) {
+  MutexLock lock(&mu_);
+  round->num_added = round->num_appended;
+  changed_.NotifyAll();
+  return std::move(round->take);
+}
+
 void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
   {
     MutexUnlock unlock(&mu_);
     Value value = round->sum->Finish(workspace);
-    TakePtr take;
-    {
-      MutexLock lock(&mu_);
-      round->num_added = round->num_appended;
-      take = std::move(round->take);
-    }
-    changed_.NotifyAll();
+    const TakePtr take = DetachTake(round.get());
     const Status& failure = value.failure;
     if (failure.ok()) {
       take->Complete(Status(), &value);
@@ -472,16 +472,7 @@ void Accumulator::FinishShared(const RoundPtr& round, Workspace& workspace) {
     MutexUnlock unlock(&mu_);
     Value value;
     has_finished = round->sum->FinishShared(workspace, &value);
-    if (has_finished) {
-      TakePtr take;
-      {
-        MutexLock lock(&mu_);
-        round->num_added = round->num_appended;
-        take = std::move(round->take);
-      }
-      changed_.NotifyAll();
-      take->Complete(Status(), &value);
-    }
+    if (has_finished) DetachTake(round.get())->Complete(Status(), &value);
   }
   round->waits_for_save = !has_finished;
   round->place = has_finished ? Place::kDiscarded : Place::kTaken;
@@ -515,7 +506,8 @@ int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
   round_ = std::move(next_round_);
   round->place = Place::kDiscarded;
   changed_.NotifyAll();  // Applies that wait only because too much is pending can return.
-  if (NextAction(*round) == Action::kFree) Free(round);  // Otherwise, its folder frees it.
+  // Otherwise, the thread that works on it frees it.
+  if (NextAction(*round) == Action::kFree) Free(round);
   return num_discarded;
 }
 

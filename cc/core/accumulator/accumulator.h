@@ -286,6 +286,8 @@ class Accumulator {
   static Status AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept;
   // Removes the gradients that RoundSum::PrepareFinish() has refused.
   void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
+  // Removes the take of a round whose sum is finished, and wakes the applies that wait for that.
+  TakePtr DetachTake(Round* round) CONDACC_EXCLUDES(mu_);
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Does so in new memory, because another thread saves the round. That thread, or if it has ended

@@ -15,8 +15,7 @@ namespace {
 Status CopyOf(ElementType type, const char* values, const Shape& shape, Workspace& workspace,
               Buffer* copy) {
   const Status status = workspace.Allocate(type, shape, copy);
-  const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(type);
-  return status.ok() ? workspace.CopyNow(values, num_bytes, copy->data()) : status;
+  return status.ok() ? workspace.CopyNow(values, NumBytes(type, shape), copy->data()) : status;
 }
 
 }  // namespace
@@ -62,9 +61,8 @@ Status Accumulator::CopyEarly(const RoundSum& sum, const std::vector<SavedGradie
   for (size_t i = 0; i < early.size() && status.ok(); ++i) {
     const SavedGradient& gradient = early[i];
     const SumPlaces::Early& place = places.early[i];
-    const auto num_bytes =
-        static_cast<size_t>(gradient.shape.num_elements()) * SizeOf(options_.sum.type);
-    status = workspace.CopyNow(gradient.values, num_bytes, bytes + place.values);
+    status = workspace.CopyNow(gradient.values, NumBytes(options_.sum.type, gradient.shape),
+                               bytes + place.values);
     if (!status.ok() || gradient.indices == nullptr) continue;
     const size_t index_bytes = static_cast<size_t>(gradient.shape.dim(0)) * sizeof(int64_t);
     char* const indices = bytes + place.indices;
@@ -95,7 +93,7 @@ Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, Rou
     while (status.ok()) {
       const Missing missing = sum->MissingFrom(gradient);
       if (missing == Missing::kNothing) break;
-      status = sum->Prepare(missing, workspace, &gradient);
+      status = sum->Supply(missing, workspace, &gradient);
     }
     if (!status.ok()) return status;
     sum->Append(std::move(gradient));
@@ -150,8 +148,8 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   next_round_ = std::move(next);
   discarded->place = Place::kDiscarded;
   changed_.NotifyAll();
-  const bool must_free =
-      NextAction(*discarded) == Action::kFree;  // Otherwise, its folder frees it.
+  // Otherwise, the thread that works on it frees it.
+  const bool must_free = NextAction(*discarded) == Action::kFree;
   // Free() releases the lock, and then the restored round may be another thread's.
   Proceed(restored, &call);
   if (must_free) Free(discarded);

@@ -22,7 +22,7 @@ struct IndexSpan {
   bool is_ascending = true;  // If true, the indices ascend without repeats.
 };
 
-// A gradient as an apply passes it, and what RoundSum::Prepare() adds to it. A dense gradient has
+// A gradient as an apply passes it, and what RoundSum::Supply() adds to it. A dense gradient has
 // no indices. A sparse gradient consists of some rows of a dense tensor and their indices.
 struct Gradient {
   Buffer values;       // [...], or [n, d1, ...] if sparse
@@ -43,7 +43,7 @@ struct Gradient {
   // order in which gradients are added.
   int64_t number = 0;
 
-  // RoundSum::Prepare() sets these fields of dense gradients.
+  // RoundSum::Supply() sets these fields of dense gradients.
   Buffer result_memory;   // Memory for the result, if the gradient is the first and not owned.
   Buffer float32_memory;  // Memory for a float32 sum.
 

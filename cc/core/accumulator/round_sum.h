@@ -21,12 +21,12 @@
 
 namespace condacc {
 
-// The result of MissingFrom(): what Prepare() must still supply before Append().
+// The result of MissingFrom(): what Supply() must still supply before Append().
 enum class Missing {
   kNothing,
   kResultMemory,   // Memory for the result: the gradient is the first and not owned.
   kFloat32Memory,  // Memory for a float32 sum.
-  kCheckedCopy,    // The gradient has yet to be checked and moved to memory that may be kept.
+  kKeptCopy,       // Memory that may be kept. The indices of a sparse gradient are checked, too.
 };
 
 // The result of Append().
@@ -82,7 +82,7 @@ struct SumMemory {
 // Supplies memory for a sum whose values have this shape, aligned to 64 bytes.
 using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
-// The accumulator calls each method under its lock, unless the comment says "unlocked". Prepare()
+// The accumulator calls each method under its lock, unless the comment says "unlocked". Supply()
 // may run at any time. Of the other unlocked methods, one at a time runs for a sum, except that
 // FinishShared() may run beside RunSave(). Gradients may be appended during RunFold() and
 // RunSave(). During the others, only const methods may be called.
@@ -100,7 +100,7 @@ class RoundSum {
   virtual Missing MissingFrom(const Gradient& gradient) const = 0;
   // Unlocked, and called concurrently by several threads: gives the gradient what it lacks. Uses
   // only the options. After an error, the gradient must not be used again.
-  virtual Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const = 0;
+  virtual Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const = 0;
   // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed.
   virtual Appended Append(Gradient&& gradient) = 0;
 
@@ -183,8 +183,9 @@ class RoundSum {
     const Shape& shape = gradient->shape;
     Buffer copy;
     Status status = workspace.Allocate(type, shape, &copy);
-    const size_t num_bytes = static_cast<size_t>(shape.num_elements()) * SizeOf(type);
-    if (status.ok()) status = workspace.Copy(gradient->values.data(), num_bytes, copy.data());
+    if (status.ok()) {
+      status = workspace.Copy(gradient->values.data(), NumBytes(type, shape), copy.data());
+    }
     gradient->values = std::move(copy);
     gradient->owned = status.ok();
     return status;

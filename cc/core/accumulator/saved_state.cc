@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <string>
 
 #include "cc/core/base/element_type.h"
 
@@ -167,10 +167,6 @@ Status BadState(std::string message) {
 }
 Status Damaged(const std::string& what) { return BadState("The saved state is damaged: " + what); }
 
-size_t BytesOf(const Shape& shape, ElementType type) {
-  return static_cast<size_t>(shape.num_elements()) * SizeOf(type);
-}
-
 // Writes or counts all fields.
 void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_t num_bytes,
          StateWriter* writer, SumPlaces* places) {
@@ -206,7 +202,7 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
       places->indices = writer->Place(num_rows * sizeof(int64_t));
       places->weights = writer->Place(num_rows * sizeof(double));
     }
-    places->values = writer->Place(BytesOf(shape, SumTypeOf(options.type)));
+    places->values = writer->Place(NumBytes(SumTypeOf(options.type), shape));
   }
   places->early.clear();
   for (const SavedGradient& gradient : state.sum.early) {
@@ -216,7 +212,7 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
     if (kind == SumKind::kSparse) {
       place.indices = writer->Place(static_cast<size_t>(shape.dim(0)) * sizeof(int64_t));
     }
-    place.values = writer->Place(BytesOf(shape, options.type));
+    place.values = writer->Place(NumBytes(options.type, shape));
   }
 }
 

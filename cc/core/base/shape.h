@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/element_type.h"
+
 namespace condacc {
 
 // A tensor shape whose rank, or some of whose dimensions, may be unknown. The first kInlineRank
@@ -42,6 +44,11 @@ class Shape {
   int64_t inline_[kInlineRank] = {};
   std::vector<int64_t> rest_;
 };
+
+// Returns the size of a tensor whose shape is fully known.
+inline size_t NumBytes(ElementType type, const Shape& shape) {
+  return static_cast<size_t>(shape.num_elements()) * SizeOf(type);
+}
 
 }  // namespace condacc
 

@@ -31,7 +31,7 @@ Status DenseSum::Check(const Gradient& gradient) const {
 Missing DenseSum::MissingFrom(const Gradient& gradient) const {
   const bool is_early = order_.IsEarly(gradient);
   // An apply does not wait until an early gradient can be added, or until the sum has been saved.
-  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kCheckedCopy;
+  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kKeptCopy;
   if (state_ == State::kEmpty && !is_early)
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
@@ -41,9 +41,9 @@ Missing DenseSum::MissingFrom(const Gradient& gradient) const {
                                                                  : Missing::kFloat32Memory;
 }
 
-Status DenseSum::Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const {
+Status DenseSum::Supply(Missing missing, Workspace& workspace, Gradient* gradient) const {
   switch (missing) {
-    case Missing::kCheckedCopy:
+    case Missing::kKeptCopy:
       return CopyValues(options_.type, workspace, gradient);
     case Missing::kResultMemory:
       return workspace.Allocate(options_.type, gradient->shape, &gradient->result_memory);

@@ -33,7 +33,7 @@ class DenseSum final : public RoundSum {
 
   Status Check(const Gradient& gradient) const override;
   Missing MissingFrom(const Gradient& gradient) const override;
-  Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
+  Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
   Advice Advise(const NextTake& next_take) const override;
   int64_t BeginFold() noexcept override;

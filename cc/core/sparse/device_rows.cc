@@ -93,8 +93,8 @@ Status DeviceRows::ReadFailure(const int64_t* indices, size_t size, int64_t inde
                                Workspace& workspace, Status* failure) {
   std::vector<int64_t> read(size);
   const Status status = workspace.CopyNow(indices, size * sizeof(int64_t), read.data());
-  IndexSpan span;
-  if (status.ok()) *failure = CheckIndices(read.data(), size, index_bound, &span);
+  IndexSpan span{read.data(), size};
+  if (status.ok()) *failure = CheckIndices(index_bound, &span);
   return status;
 }
 

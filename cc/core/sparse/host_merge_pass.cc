@@ -155,12 +155,13 @@ void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueu
     }
     const void* const* const operands =
         num_operands == 0 ? nullptr : std::launder(reinterpret_cast<const void* const*>(place));
-    const size_t num_firsts = row.is_new && begin == 0 ? 1 : 0;
+    // A new row has no sum, so its first entry takes that place.
+    const bool starts_with_entry = row.is_new && begin == 0;
     args->out = out;
-    args->first = num_firsts == 1 ? operands[0] : sum;
-    args->first_is_float32 = sums_in_float32 && num_firsts == 0;
-    args->inputs = operands + begin + num_firsts;
-    args->num_inputs = end - begin - num_firsts;
+    args->first = starts_with_entry ? operands[0] : sum;
+    args->first_is_float32 = sums_in_float32 && !starts_with_entry;
+    args->inputs = operands + begin + starts_with_entry;
+    args->num_inputs = end - begin - starts_with_entry;
     const bool is_last = end == num_operands;
     args->divisor = is_last ? divisor : 1;
     // The sums of groups are about to be read again, and those that grow in place have been read.

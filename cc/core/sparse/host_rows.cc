@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <new>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -76,10 +75,8 @@ void HostRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved,
 
 Status HostRows::RunSave(Workspace& workspace, SumPlacer place) {
   HostMergePass merge(format_.layout, std::move(saved_sources_), &merged_, workspace);
-  Shape shape = Shape::Of({static_cast<int64_t>(merge.num_rows())});
-  for (int i = 1; i < format_.values.rank(); ++i) shape.AddDim(format_.values.dim(i));
   SumMemory memory;
-  const Status status = place(shape, &memory);
+  const Status status = place(format_.ShapeOf(static_cast<int64_t>(merge.num_rows())), &memory);
   if (!status.ok()) return status;
   merge.CopyTo(memory, workspace.parallel_for());
   return status;

@@ -24,7 +24,7 @@ class HostRows {
  public:
   using Workspace = HostWorkspace;
   static constexpr int kNumEntryBits = 32;  // The entries of a gradient are numbered in 32 bits.
-  // If true, SparseSum::Prepare() checks the indices.
+  // If true, SparseSum::Supply() checks the indices.
   static constexpr bool kIsHost = true;
 
   // Keeps a reference to `format`, which must be set before anything is merged.

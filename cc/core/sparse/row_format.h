@@ -31,11 +31,17 @@ struct RowFormat {
     return {values, SliceLayout::Of(type, values)};
   }
 
+  // Returns the shape of the values of this many rows.
+  Shape ShapeOf(int64_t num_rows) const {
+    Shape shape = Shape::Of({num_rows});
+    for (int i = 1; i < values.rank(); ++i) shape.AddDim(values.dim(i));
+    return shape;
+  }
   // Allocates memory for this many rows, with values of type `type`.
   Status Allocate(int64_t num_rows, ElementType type, Workspace& workspace, Value* rows) const {
-    rows->shape = Shape::Of({num_rows});
-    const Status status = workspace.Allocate(ElementType::kInt64, rows->shape, &rows->indices);
-    for (int i = 1; i < values.rank(); ++i) rows->shape.AddDim(values.dim(i));
+    rows->shape = ShapeOf(num_rows);
+    const Shape indices = Shape::Of({num_rows});
+    const Status status = workspace.Allocate(ElementType::kInt64, indices, &rows->indices);
     return status.ok() ? workspace.Allocate(type, rows->shape, &rows->values) : status;
   }
 };

@@ -158,7 +158,7 @@ SortedEntries::SortedEntries(const std::vector<IndexSpan>& gradients,
   ChooseBuckets(gradients, merged_indices);
   LocateMergedIndices(merged_indices);
   Counts counts = Count(gradients, workspace.parallel_for());
-  StartAll(&counts);
+  TurnIntoPlaces(&counts);
   entries_ = BucketMemory(buckets_, starts_, sizeof(SliceEntry), workspace);
   Deal(gradients, counts, workspace.parallel_for());
   Sort(merged_indices, workspace.parallel_for());
@@ -229,9 +229,9 @@ SortedEntries::Counts SortedEntries::Count(const std::vector<IndexSpan>& gradien
   return counts;
 }
 
-// Each chunk has its own places in each bucket, so that threads can write the entries of all chunks
-// in parallel.
-void SortedEntries::StartAll(Counts* counts) {
+// Replaces each count by the place, within its bucket, of the chunk's first entry. So each chunk
+// has its own places, and threads can write the entries of all chunks in parallel.
+void SortedEntries::TurnIntoPlaces(Counts* counts) {
   starts_.assign(num_buckets() + 1, 0);
   for (size_t bucket = 0; bucket < num_buckets(); ++bucket) {
     size_t size = 0;

@@ -48,14 +48,14 @@ class SortedEntries {
   void FreeBelow(int64_t index) { entries_.FreeBelow(index); }
 
  private:
-  // Counts[chunk][bucket] is how many entries of a chunk belong to a bucket or, after StartAll(),
-  // how many of lower chunks do.
+  // Counts[chunk][bucket] is how many entries of a chunk belong to a bucket or, after
+  // TurnIntoPlaces(), how many of lower chunks do.
   using Counts = std::vector<std::vector<size_t>>;
 
   void ChooseBuckets(std::vector<IndexSpan> spans, const IndexSpan& merged_indices);
   void LocateMergedIndices(const IndexSpan& merged_indices);
   Counts Count(const std::vector<IndexSpan>& gradients, const ParallelFor& parallel_for) const;
-  void StartAll(Counts* counts);
+  void TurnIntoPlaces(Counts* counts);
   void Deal(const std::vector<IndexSpan>& gradients, const Counts& starts,
             const ParallelFor& parallel_for);
   void Sort(const IndexSpan& merged_indices, const ParallelFor& parallel_for);

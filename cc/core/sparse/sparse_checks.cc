@@ -88,9 +88,9 @@ int64_t IndexBound(const Gradient& gradient, const Shape& expected) {
   return dense.has_value() && dense->rank() >= 1 ? std::max<int64_t>(dense->dim(0), -1) : -1;
 }
 
-Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span) {
-  span->data = indices;
-  span->size = size;
+Status CheckIndices(int64_t index_bound, IndexSpan* span) {
+  const int64_t* const indices = span->data;
+  const size_t size = span->size;
   if (size == 0) return Status();
   int64_t min = indices[0];
   int64_t max = indices[0];
@@ -118,8 +118,8 @@ Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, In
 
 Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size,
                       int64_t index_bound, double total_weight) {
-  IndexSpan span;
-  Status status = CheckIndices(indices, size, index_bound, &span);
+  IndexSpan span{indices, size};
+  Status status = CheckIndices(index_bound, &span);
   if (!status.ok()) return status;
   if (!span.is_ascending) {
     return Status(StatusCode::kInvalidArgument, "The saved rows are not in ascending order");

@@ -23,9 +23,9 @@ Status CheckSparseShapes(const Gradient& gradient, const Shape& expected, const 
 // gradient gives it. All indices must be lower.
 int64_t IndexBound(const Gradient& gradient, const Shape& expected);
 
-// Reads all indices once, and outputs what it finds. Returns InvalidArgument if one is negative or
-// not below `index_bound` (unless that is -1).
-Status CheckIndices(const int64_t* indices, size_t size, int64_t index_bound, IndexSpan* span);
+// Reads all indices of the span once, and sets what it finds in it. Returns InvalidArgument if one
+// is negative or not below `index_bound` (unless that is -1).
+Status CheckIndices(int64_t index_bound, IndexSpan* span);
 
 // Returns InvalidArgument unless the indices are valid, ascending and unique, and the weights of
 // the rows from 0 to `total_weight`.

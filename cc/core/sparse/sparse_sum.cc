@@ -64,18 +64,17 @@ Status SparseSum<Rows>::Check(const Gradient& gradient) const {
 }
 
 template <class Rows>
-Status SparseSum<Rows>::Prepare([[maybe_unused]] Missing missing, Workspace& workspace,
-                                Gradient* gradient) const {
-  CONDACC_INVARIANT(missing == Missing::kCheckedCopy);
+Status SparseSum<Rows>::Supply([[maybe_unused]] Missing missing, Workspace& workspace,
+                               Gradient* gradient) const {
+  CONDACC_INVARIANT(missing == Missing::kKeptCopy);
   Status status = KeepIndices(Rows::kNumEntryBits, workspace, gradient);
   if (!status.ok()) return status;
-  const int64_t bound = IndexBound(*gradient, options_.shape);
-  gradient->index_bound = bound;
+  gradient->index_bound = IndexBound(*gradient, options_.shape);
   IndexSpan& span = gradient->index_span;
   span.data = static_cast<const int64_t*>(gradient->indices.data());
   span.size = static_cast<size_t>(gradient->indices_shape.dim(0));
   // Indices are checked before the values, which may be large, are copied.
-  if (Rows::kIsHost) status = CheckIndices(span.data, span.size, bound, &span);
+  if (Rows::kIsHost) status = CheckIndices(gradient->index_bound, &span);
   if (status.ok() && !gradient->owned) status = CopyValues(options_.type, workspace, gradient);
   gradient->is_kept = status.ok();
   return status;
@@ -96,13 +95,14 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
 template <class Rows>
 Appended SparseSum<Rows>::PutInOrder() noexcept {
   const auto last = std::prev(pending_.end());
-  const auto place = early_.begin() + static_cast<std::ptrdiff_t>(order_.NumEarlyBefore(*last));
-  if (place != early_.end()) pending_.splice(*place, pending_, last);
+  const auto next = early_.begin() + static_cast<std::ptrdiff_t>(order_.NumEarlyBefore(*last));
+  if (next != early_.end()) pending_.splice(*next, pending_, last);
   const size_t num_ready = order_.Add(*last);
   if (num_ready == 0) {
-    early_.insert(place, last);
+    early_.insert(next, last);
     return Appended::kEarly;
   }
+  // The gradient and the early ones that it has made ready are now the end of the ready ones.
   early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(num_ready - 1));
   for (auto ready = last; ready != FirstEarly(); ++ready) pending_bytes_ += BytesOf(*ready);
   return Appended::kPending;
@@ -172,10 +172,9 @@ Status SparseSum<Rows>::BeginSave(SavedSum* saved) {
 
 template <class Rows>
 Status SparseSum<Rows>::CheckEarly(const SavedGradient& early, const int64_t* indices) const {
-  if (Rows::kIsHost) return Status();  // Prepare() has checked them.
-  IndexSpan span;
-  const auto size = static_cast<size_t>(early.shape.dim(0));
-  const Status status = CheckIndices(indices, size, early.index_bound, &span);
+  if (Rows::kIsHost) return Status();  // Supply() has checked them.
+  IndexSpan span{indices, static_cast<size_t>(early.shape.dim(0))};
+  const Status status = CheckIndices(early.index_bound, &span);
   return status.ok() ? status : CannotBeSaved(status);
 }
 
@@ -200,7 +199,9 @@ Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
   return status;
 }
 
-// Bad gradients stay in `pending_` for now, because other threads may query it meanwhile.
+// Only DeviceRows finds bad gradients. The rows are prepared even if folds have found some, to find
+// those that are pending, too. These stay in `pending_` for now, because other threads may query it
+// meanwhile.
 template <class Rows>
 Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
   refused_.clear();

@@ -39,9 +39,9 @@ class SparseSum final : public RoundSum {
 
   Status Check(const Gradient& gradient) const override;
   Missing MissingFrom(const Gradient& gradient) const override {
-    return gradient.is_kept ? Missing::kNothing : Missing::kCheckedCopy;
+    return gradient.is_kept ? Missing::kNothing : Missing::kKeptCopy;
   }
-  Status Prepare(Missing missing, Workspace& workspace, Gradient* gradient) const override;
+  Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
   Advice Advise(const NextTake& next_take) const override;
   int64_t BeginFold() noexcept override;

@@ -122,14 +122,14 @@ class TakeExecution : public AsyncExecution {
   }
 
   // Prepares the outputs. If `tells_taken`, the first one tells whether anything was taken.
-  absl::Status Declare(bool tells_taken) {
+  absl::Status PrepareOutputs(bool tells_taken) {
     if (tells_taken) {
       TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({}), &taken_));
     }
     outputs_.emplace(ctx(), tells_taken ? 1 : 0, resource_->spec());
     return absl::OkStatus();
   }
-  // See TakeOutputs::Reserve(). Declare() must have succeeded.
+  // See TakeOutputs::Reserve(). PrepareOutputs() must have succeeded.
   Status Reserve(const Shape& shape) { return outputs_->Reserve(shape); }
 
   // Ends the op with the value or an error. Later calls do nothing. Reserve() must have succeeded,
@@ -203,7 +203,7 @@ class TakeOp
     int32_t num_required = 0;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", execution->resource(),
                                   &num_required));
-    TF_RETURN_IF_ERROR(execution->Declare(/*tells_taken=*/kMode == TakeMode::kTry));
+    TF_RETURN_IF_ERROR(execution->PrepareOutputs(/*tells_taken=*/kMode == TakeMode::kTry));
     return Take(ctx, num_required, global_step, execution);
   }
 

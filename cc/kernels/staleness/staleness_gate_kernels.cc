@@ -100,8 +100,8 @@ struct FromHostMemory {
   static constexpr bool kWaitsForDevice = false;
 
   template <class StepVariable>
-  static absl::Status Decide(OpKernelContext*, StalenessGate* gate, const DecisionArgs& args,
-                             StepVariable* step, StalenessGate::Decision* decision) {
+  static absl::Status Ask(OpKernelContext*, StalenessGate* gate, const DecisionArgs& args,
+                          StepVariable* step, StalenessGate::Decision* decision) {
     absl::Status status;
     const auto read = [&](int64_t* value) {
       status = step->Visit(args.dtype, [&](const Tensor& tensor) {
@@ -122,8 +122,8 @@ struct FromDeviceMemory {
   static constexpr bool kWaitsForDevice = true;
 
   template <class StepVariable>
-  static absl::Status Decide(OpKernelContext* ctx, StalenessGate* gate, const DecisionArgs& args,
-                             StepVariable* step, StalenessGate::Decision* decision) {
+  static absl::Status Ask(OpKernelContext* ctx, StalenessGate* gate, const DecisionArgs& args,
+                          StepVariable* step, StalenessGate::Decision* decision) {
     const GpuStream stream(ctx);
     const auto active = stream.Activate();
     absl::Status status;
@@ -160,8 +160,8 @@ struct DecideAttributes {
 // Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
 // staleness, reservation.
 template <class StepVariable, class ReadFrom>
-absl::Status Decide(StalenessGateResource& resource, const DecideAttributes& attributes,
-                    OpKernelContext* ctx) {
+absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttributes& attributes,
+                            OpKernelContext* ctx) {
   StepVariable step;
   int64_t local_step = 0;
   int64_t limit = 0;
@@ -180,7 +180,7 @@ absl::Status Decide(StalenessGateResource& resource, const DecideAttributes& att
       made, ctx->device()->name());
   const DecisionArgs args = {attributes.counter, local_step, limit, attributes.dtype};
   StalenessGate::Decision decision;
-  TF_RETURN_IF_ERROR(ReadFrom::Decide(ctx, &resource.gate(), args, &step, &decision));
+  TF_RETURN_IF_ERROR(ReadFrom::Ask(ctx, &resource.gate(), args, &step, &decision));
   if (decision.accepted) made->Open(decision, attributes.optimizer);
   *accepted = decision.accepted;
   *staleness = decision.staleness;
@@ -191,7 +191,7 @@ absl::Status Decide(StalenessGateResource& resource, const DecideAttributes& att
 template <class StepVariable, class ReadFrom>
 absl::Status DecideNamed(StalenessGateResource& resource, const DecideAttributes& attributes,
                          OpKernelContext* ctx) {
-  return resource.Named(Decide<StepVariable, ReadFrom>(resource, attributes, ctx));
+  return resource.Named(OutputDecision<StepVariable, ReadFrom>(resource, attributes, ctx));
 }
 
 template <class StepVariable, class ReadFrom>

@@ -94,18 +94,20 @@ class WaitOp : public AsyncKernel<WaitExecution> {
 
  private:
   // The cancellation callback is registered before the wait begins; see AsyncExecution::OnCancel().
-  absl::Status Begin(const std::shared_ptr<WaitExecution>& output) override {
+  absl::Status Begin(const std::shared_ptr<WaitExecution>& execution) override {
     WaitArgs args;
-    TF_RETURN_IF_ERROR(kRead(output->ctx(), attributes_, &args));
-    TF_RETURN_IF_ERROR(output->Reserve(args));
-    const auto wait = std::make_shared<GateWait>(
-        args.what, args.who, args.run, args.after,
-        [output, gate = args.gate](const GateWait& ended) { output->Complete(*gate, ended); });
+    TF_RETURN_IF_ERROR(kRead(execution->ctx(), attributes_, &args));
+    TF_RETURN_IF_ERROR(execution->Reserve(args));
+    const auto wait =
+        std::make_shared<GateWait>(args.what, args.who, args.run, args.after,
+                                   [execution, gate = args.gate](const GateWait& ended) {
+                                     execution->Complete(*gate, ended);
+                                   });
     wait->session = args.session;
     wait->patience = args.patience;
     const auto cancel = [gate = args.gate, wait] { gate->Cancel(wait); };
-    if (!output->OnCancel(cancel)) cancel();
-    if (args.step != nullptr) output->SetDropped(args.step->step().Done(args.any_added));
+    if (!execution->OnCancel(cancel)) cancel();
+    if (args.step != nullptr) execution->SetDropped(args.step->step().Done(args.any_added));
     args.gate->Wait(wait);
     return absl::OkStatus();
   }
@@ -152,7 +154,7 @@ absl::Status ReadAwaitOpen(OpKernelContext* ctx, const WorkerAttributes& attribu
 // Inputs: gate, session. Output: round.
 absl::Status ReadAwaitFull(OpKernelContext* ctx, const ChiefAttributes& attributes,
                            WaitArgs* args) {
-  args->run = attributes.chief;
+  args->run = attributes.chief;  // A chief waits under its name.
   TF_RETURN_IF_ERROR(ReadGate(ctx, GateWait::For::kFullRound, args));
   return ReadScalar(ctx, 1, "session", &args->session);
 }

@@ -80,7 +80,7 @@ class FakeSum final : public RoundSum {
   Missing MissingFrom(const Gradient& gradient) const override {
     return FakeGradient::In(gradient).lacks_memory ? Missing::kResultMemory : Missing::kNothing;
   }
-  Status Prepare(Missing, Workspace& workspace, Gradient* gradient) const override {
+  Status Supply(Missing, Workspace& workspace, Gradient* gradient) const override {
     FakeGradient::In(*gradient).lacks_memory = false;
     return Work(workspace);
   }

@@ -344,7 +344,7 @@ TEST_F(DenseState, OfABorrowedGradientMustEndBeforeATake) {
   EXPECT_TRUE(sum.EndFold());
   EXPECT_TRUE(sum.BeginSave(&saved).ok());
   EXPECT_TRUE(sum.may_finish_shared());
-  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kCheckedCopy);
+  EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kKeptCopy);
   sum.EndSave();
   EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kNothing);
 }

@@ -57,7 +57,7 @@ class DenseSumPassesTest : public testing::Test {
   static void Append(DenseSum* sum, const std::vector<T>& values, Workspace& workspace) {
     Gradient gradient = Owned(values);
     while (sum->MissingFrom(gradient) != Missing::kNothing) {
-      ASSERT_TRUE(sum->Prepare(sum->MissingFrom(gradient), workspace, &gradient).ok());
+      ASSERT_TRUE(sum->Supply(sum->MissingFrom(gradient), workspace, &gradient).ok());
     }
     sum->Append(std::move(gradient));
   }

@@ -96,25 +96,25 @@ TEST(IndexBound, IsWhatEitherSideSays) {
 }
 
 TEST(CheckIndices, FindsRangeAndOrder) {
-  IndexSpan span;
   const std::vector<int64_t> indices = {2, 5, 9};
-  ASSERT_TRUE(CheckIndices(indices.data(), 3, 10, &span).ok());
+  IndexSpan span{indices.data(), 3};
+  ASSERT_TRUE(CheckIndices(10, &span).ok());
   EXPECT_TRUE(span.is_ascending);
   EXPECT_EQ(span.min, 2);
   EXPECT_EQ(span.max, 9);
-  EXPECT_EQ(span.size, 3u);
   for (const std::vector<int64_t>& others : {std::vector<int64_t>{2, 2}, {5, 2}}) {
-    ASSERT_TRUE(CheckIndices(others.data(), 2, -1, &span).ok());
+    span = {others.data(), 2};
+    ASSERT_TRUE(CheckIndices(-1, &span).ok());
     EXPECT_FALSE(span.is_ascending);
   }
 }
 
 TEST(CheckIndices, NamesTheIndexThatIsOutOfRange) {
-  IndexSpan span;
   const std::vector<int64_t> indices = {2, 3, -1};
-  EXPECT_EQ(CheckIndices(indices.data(), 3, 3, &span).message(),
+  IndexSpan span{indices.data(), 3};
+  EXPECT_EQ(CheckIndices(3, &span).message(),
             "Shape mismatch: index of slice 1 exceeded limits of shape; index is 3 exceeded 3");
-  EXPECT_EQ(CheckIndices(indices.data(), 3, -1, &span).message(),
+  EXPECT_EQ(CheckIndices(-1, &span).message(),
             "Shape mismatch: index of slice 2 is negative; index is -1");
 }
 

@@ -35,7 +35,7 @@ class SparseOutOfMemory : public testing::Test {
     for (int i = 0; i < 6; ++i) {
       gradients_.push_back(RandomSlices(&random, 6000, 1 << 16, kWideRow));
       Gradient gradient = GradientOf(gradients_.back(), kWideRow, true);
-      ASSERT_TRUE(sum->Prepare(Missing::kCheckedCopy, workspace_, &gradient).ok());
+      ASSERT_TRUE(sum->Supply(Missing::kKeptCopy, workspace_, &gradient).ok());
       sum->Append(std::move(gradient));
       if (i != 3) continue;
       sum->BeginFold();

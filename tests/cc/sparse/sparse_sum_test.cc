@@ -41,7 +41,7 @@ class SparseSumTest : public testing::TestWithParam<bool> {
   void Append(const Slices& slices) {
     gradients_.push_back(slices);
     Gradient gradient = GradientOf(slices, kRowWidth, true);
-    ASSERT_TRUE(sum_->Prepare(Missing::kCheckedCopy, workspace_, &gradient).ok());
+    ASSERT_TRUE(sum_->Supply(Missing::kKeptCopy, workspace_, &gradient).ok());
     sum_->Append(std::move(gradient));
   }
   void Fold() {

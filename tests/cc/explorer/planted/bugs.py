@@ -203,8 +203,8 @@ BUGS = [
         breaks="A borrowed gradient that is early is not copied.",
         program="dense",
         file="dense/dense_sum.cc",
-        old="  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kCheckedCopy;\n",
-        new="  if (IsUrgent(gradient) && is_saving_) return Missing::kCheckedCopy;\n",
+        old="  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kKeptCopy;\n",
+        new="  if (IsUrgent(gradient) && is_saving_) return Missing::kKeptCopy;\n",
     ),
     Bug(
         breaks="A fold that got no memory leaves gradients behind later contributors.",
