@@ -8,7 +8,7 @@
 
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/slices.h"
+#include "cc/core/sparse/row_format.h"
 
 namespace condacc {
 

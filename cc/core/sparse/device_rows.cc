@@ -9,7 +9,6 @@
 #include <list>
 #include <memory>
 #include <new>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -11,7 +11,6 @@
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/math/dense_math.h"
-#include "cc/core/sparse/row_format.h"
 
 namespace condacc {
 namespace {

@@ -14,7 +14,7 @@
 #include "cc/core/base/function_ref.h"
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/sparse/bucket_memory.h"
-#include "cc/core/sparse/slices.h"
+#include "cc/core/sparse/row_format.h"
 #include "cc/core/sparse/sorted_entries.h"
 
 namespace condacc {

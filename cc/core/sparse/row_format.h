@@ -1,18 +1,45 @@
-// The type and shape of the rows of a round.
+// The type and shape of the rows of a round, and the parts of sparse gradients that merges work
+// with.
 #ifndef CONDACC_CORE_SPARSE_ROW_FORMAT_H_
 #define CONDACC_CORE_SPARSE_ROW_FORMAT_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cc/core/accumulator/gradient.h"
-#include "cc/core/accumulator/round_sum.h"
+#include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
-#include "cc/core/sparse/slices.h"
 
 namespace condacc {
+
+// One slice of one gradient's values. Merges sort entries instead of the slices themselves.
+struct SliceEntry {
+  int64_t index;      // Index of the slice's row in the dense tensor.
+  uint32_t gradient;  // Number of the gradient.
+  uint32_t position;  // Position of the slice in the gradient.
+};
+
+// The layout of a slice: `width` contiguous elements. The sum of a row has the same number of
+// elements, of the sum type.
+struct SliceLayout {
+  ElementType type = ElementType::kFloat32;
+  size_t width = 0;
+
+  // Returns the layout of values of shape [n, d1, ...], which are n slices of d1 * ... elements.
+  static SliceLayout Of(ElementType type, const Shape& values) {
+    SliceLayout layout{type, 1};
+    for (int i = 1; i < values.rank(); ++i) layout.width *= static_cast<size_t>(values.dim(i));
+    return layout;
+  }
+
+  size_t num_bytes() const { return width * SizeOf(type); }
+  // Sums of float16 and bfloat16 are kept in float32.
+  ElementType sum_type() const { return SumTypeOf(type); }
+  size_t num_sum_bytes() const { return width * SizeOf(sum_type()); }
+};
 
 // This divisor means that each row is divided by the total weight of the gradients that contain it.
 inline constexpr double kOfEachRow = 0;

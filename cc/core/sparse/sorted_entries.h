@@ -11,7 +11,7 @@
 #include "cc/core/base/parallel_for.h"
 #include "cc/core/sparse/bucket_memory.h"
 #include "cc/core/sparse/index_buckets.h"
-#include "cc/core/sparse/slices.h"
+#include "cc/core/sparse/row_format.h"
 
 namespace condacc {
 

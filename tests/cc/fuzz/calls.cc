@@ -1,5 +1,4 @@
 #include "tests/cc/fuzz/calls.h"
-#include "tests/cc/accumulator/by_contributor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +18,7 @@
 #include "cc/core/base/float16.h"
 #include "cc/core/dense/dense_sum.h"
 #include "cc/core/sparse/sparse_sum.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/dense/test_buffer.h"
 

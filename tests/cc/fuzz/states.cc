@@ -1,5 +1,4 @@
 #include "tests/cc/fuzz/states.h"
-#include "tests/cc/accumulator/by_contributor.h"
 
 #include <cstring>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/dense/dense_sum.h"
 #include "cc/core/sparse/sparse_sum.h"
+#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/recorded_take.h"
 #include "tests/cc/dense/test_buffer.h"
 

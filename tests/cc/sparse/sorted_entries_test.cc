@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/sparse/slices.h"
+#include "cc/core/sparse/row_format.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
 #include "tests/cc/sparse/sparse_support.h"
