@@ -181,8 +181,8 @@ BUGS = [
         breaks="A sum counts its gradients instead of their weights.",
         program="dense",
         file="accumulator/gradient_order.h",
-        old="    weight_of_arrived_ += gradient.weight;\n",
-        new="    weight_of_arrived_ += 1;\n",
+        old="Arrival{KeyOf(gradient), gradient.weight}",
+        new="Arrival{KeyOf(gradient), 1}",
     ),
     Bug(
         breaks="The weights of contributors are added in the order of their arrival.",
