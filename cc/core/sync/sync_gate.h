@@ -107,7 +107,8 @@ class WorkerStep {
 //   // A worker, in each step:
 //   gate->Enter("w0", run, round, &step);
 //   const WorkerStep::Claim claim = step->ClaimSlot();
-//   const ApplyResult result = sums.Apply(claim.round, gradient, workspace, claim.slot);
+//   gradient.contributor = claim.slot;
+//   const ApplyResult result = sums.Apply(claim.round, std::move(gradient), workspace);
 //   step->Done(result.is_added());
 //   gate->Wait(next_round);  // A GateWait::For::kNextRound, which outputs the next round.
 //   // The chief, in each round, after a GateWait::For::kFullRound:
