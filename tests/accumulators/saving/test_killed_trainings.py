@@ -12,8 +12,10 @@ import pytest
 
 from tests.accumulators.saving.killed_training import FORMS, gradients_of
 from tests.processes.forked_python import forked_python
+from tests.support.versions import needs_keras3
 
 PROGRAM = "tests.accumulators.saving.killed_training"
+EACH_FORM = [pytest.param(form, marks=[needs_keras3] * (form == "fit")) for form in FORMS]
 
 
 def run(form: str, folder: Path, secs: float = 0.0, seed: str = "") -> tuple[str, float] | None:
@@ -62,7 +64,7 @@ def test_the_sums_depend_on_the_order_of_the_additions():
     assert (forwards != backwards).any()
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EACH_FORM)
 def test_a_killed_training_ends_with_the_same_bits(form, tmp_path):
     # With this seed, each of three runs is killed after about a sixth of an undisturbed one.
     assert check(form, tmp_path, seed=1830) > 0
@@ -70,6 +72,6 @@ def test_a_killed_training_ends_with_the_same_bits(form, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 52))
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EACH_FORM)
 def test_a_training_killed_at_other_points_ends_with_the_same_bits(form, seed, tmp_path):
     check(form, tmp_path, seed)
