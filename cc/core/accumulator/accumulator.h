@@ -131,7 +131,8 @@ class Accumulator {
   // wait if too much is pending. Takes of sparse gradients wait for it, too, and a take of dense
   // ones does if a borrowed gradient is being saved or memory for its value is refused. Changes
   // nothing. Returns ResourceExhausted if memory is refused. On a device, returns the error of a
-  // fold that has failed, or that of a bad index.
+  // fold that has failed or of a bad index, or FailedPrecondition if a take has discarded a
+  // gradient whose place in the order of contributors has passed.
   Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a
@@ -298,9 +299,9 @@ class Accumulator {
   // Ends the work on a round that is empty again, and keeps the round for reuse.
   void Retire(const RoundPtr& round) CONDACC_REQUIRES(mu_);
 
-  // Asks the sum once whether to fold. Folds or waits for a fold, if necessary again and again,
-  // until the gradient of this number has been added or the sum advises to leave it pending. If
-  // `must_add`, it has been added when this returns.
+  // Asks the sum at least once whether to fold. Then folds or waits for a fold, again and again if
+  // necessary, until the gradient of this number has been added or the sum advises to leave what is
+  // pending. If `must_add`, the gradient has been added when this returns.
   void FoldOrWait(const RoundPtr& round, int64_t number, bool must_add, Call* call)
       CONDACC_REACQUIRES(mu_);
   RoundSum::NextTake ExpectTake(const Round& round) const CONDACC_REQUIRES(mu_);

@@ -26,8 +26,10 @@ class GradientOrder {
     double weight;
   };
 
-  explicit GradientOrder(const SumOptions& options)
-      : is_of_contributors_(options.in_order_of_contributors()) {}
+  // Only if gradients may be refused, Remove() may be called.
+  GradientOrder(const SumOptions& options, bool may_refuse)
+      : is_of_contributors_(options.in_order_of_contributors()),
+        keeps_each_(is_of_contributors_ || may_refuse) {}
 
   bool IsEarly(const Gradient& gradient) const {
     return is_of_contributors_ && *gradient.contributor > next_;
@@ -44,7 +46,7 @@ class GradientOrder {
   size_t size() const { return size_; }
   // Number of gradients that are early.
   size_t num_early() const { return num_early_; }
-  // The gradients in the order in which they are added, the early ones last.
+  // The gradients of contributors in the order in which they are added, the early ones last.
   const std::vector<Arrival>& arrivals() const { return arrivals_; }
   // Returns how many of the early gradients are added before this one.
   size_t NumEarlyBefore(const Gradient& gradient) const {
@@ -53,8 +55,14 @@ class GradientOrder {
            (arrivals_.size() - num_early_);
   }
 
+  // Returns whether a gradient of a contributor is the one that is added at this position.
+  bool IsAt(const Gradient& gradient, size_t position) const {
+    return is_of_contributors_ && arrivals_[position].contributor == *gradient.contributor;
+  }
+
   // Makes room for one more gradient. May throw std::bad_alloc.
   void Reserve() {
+    if (!keeps_each_ && !arrivals_.empty()) return;
     if (arrivals_.size() == arrivals_.capacity()) arrivals_.reserve(2 * arrivals_.size() + 4);
   }
   // Adds a gradient for which there is room. Returns how many gradients are ready that were not: 0
@@ -114,8 +122,12 @@ class GradientOrder {
         [](const Arrival& arrival, int64_t wanted) { return arrival.contributor < wanted; });
   }
   size_t Add(Arrival arrival) noexcept {
-    CONDACC_INVARIANT(arrivals_.size() < arrivals_.capacity());
     ++size_;
+    if (!keeps_each_ && !arrivals_.empty()) {
+      arrivals_.back().weight += arrival.weight;
+      return 1;
+    }
+    CONDACC_INVARIANT(arrivals_.size() < arrivals_.capacity());
     if (!is_of_contributors_) {
       arrivals_.push_back(arrival);
       return 1;
@@ -130,8 +142,9 @@ class GradientOrder {
   }
 
   const bool is_of_contributors_;
+  const bool keeps_each_;  // If false, `arrivals_` has one element for all gradients.
   Arrivals arrivals_;
-  size_t size_ = 0;       // Only a restored sum without contributors has more than `arrivals_`.
+  size_t size_ = 0;       // Without contributors, this may be more than `arrivals_` has.
   int64_t next_ = 0;      // The lowest contributor whose gradient is neither ready nor passed.
   size_t num_early_ = 0;  // The last ones of `arrivals_`.
 };

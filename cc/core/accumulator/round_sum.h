@@ -133,8 +133,8 @@ class RoundSum {
   // total weight, the arrivals and the early gradients in `*saved`. Returns an error if they cannot
   // be saved; otherwise, EndSave() follows. May throw std::bad_alloc.
   virtual Status BeginSave(SavedSum* /*saved*/) { return Status(); }
-  // Unlocked: returns an error if an early gradient is found to be bad, whose indices a save has
-  // copied to host memory.
+  // Unlocked: checks an early gradient whose indices a save has copied to host memory. Returns an
+  // error if one of them is bad.
   virtual Status CheckEarly(const SavedGradient& /*early*/, const int64_t* /*indices*/) const {
     return Status();
   }

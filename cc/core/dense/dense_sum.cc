@@ -11,7 +11,8 @@
 
 namespace condacc {
 
-DenseSum::DenseSum(const SumOptions& options) : options_(options), order_(options) {
+DenseSum::DenseSum(const SumOptions& options)
+    : options_(options), order_(options, /*may_refuse=*/false) {
   pending_.Reserve(options.max_pending + 1);
   folding_.Reserve(options.max_pending + 1);
 }
@@ -164,7 +165,7 @@ Status DenseSum::BeginSave(SavedSum* saved) {
   for (size_t i = num_pending(); i < buffers.size(); ++i) {
     saved->early.push_back({shape_, nullptr, static_cast<const char*>(buffers[i].data())});
   }
-  saved->arrivals = order_.arrivals();
+  if (options_.in_order_of_contributors()) saved->arrivals = order_.arrivals();
   saved->total_weight = order_.TotalWeight();
   is_saving_ = true;
   saves_borrowed_ = has_borrowed_;

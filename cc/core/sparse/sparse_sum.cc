@@ -86,7 +86,7 @@ Appended SparseSum<Rows>::Append(Gradient&& gradient) {
   const size_t bytes = BytesOf(gradient);
   if (order_.size() == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
   order_.Reserve();
-  early_.reserve(order_.arrivals().capacity());
+  if (options_.in_order_of_contributors()) early_.reserve(order_.arrivals().capacity());
   pending_.push_back(std::move(gradient));
   Hold(bytes);
   return PutInOrder();
@@ -161,12 +161,12 @@ Status SparseSum<Rows>::BeginSave(SavedSum* saved) {
                   "the round cannot be saved: reset the accumulator");
   }
   saved->total_weight = order_.TotalWeight();
-  rows_.BeginSave(pending_, num_pending(), order_.TotalWeight());
+  rows_.BeginSave(pending_, num_pending(), saved->total_weight);
   for (auto early = FirstEarly(); early != pending_.end(); ++early) {
     saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
                             static_cast<const char*>(early->values.data()), early->index_bound});
   }
-  saved->arrivals = order_.arrivals();
+  if (options_.in_order_of_contributors()) saved->arrivals = order_.arrivals();
   return Status();
 }
 
@@ -180,8 +180,14 @@ Status SparseSum<Rows>::CheckEarly(const SavedGradient& early, const int64_t* in
 
 template <class Rows>
 Status SparseSum<Rows>::RunSave(Workspace& workspace, SumPlacer place) {
-  const Status status = rows_.RunSave(OfRows(workspace), place);
-  return status.code() == StatusCode::kInvalidArgument ? CannotBeSaved(status) : status;
+  Status placed;
+  const auto place_once = [&](const Shape& shape, SumMemory* memory) {
+    placed = place(shape, memory);
+    return placed;
+  };
+  const Status status = rows_.RunSave(OfRows(workspace), place_once);
+  const bool is_bad = placed.ok() && status.code() == StatusCode::kInvalidArgument;
+  return is_bad ? CannotBeSaved(status) : status;
 }
 
 template <class Rows>
@@ -234,7 +240,13 @@ Status SparseSum<Rows>::RefuseBad() {
 
 template <class Rows>
 void SparseSum<Rows>::RemoveRefused() noexcept {
-  for (const Gradient& gradient : bad_) order_.Remove(gradient, /*frees_place=*/false);
+  // The places of the merged gradients up to the last good one have passed.
+  size_t num_merged = order_.size() - pending_.size();
+  bool is_last = true;
+  for (auto bad = bad_.rbegin(); bad != bad_.rend(); ++bad, --num_merged) {
+    is_last = is_last && order_.IsAt(*bad, num_merged - 1);
+    order_.Remove(*bad, /*frees_place=*/is_last);
+  }
   for (const Gradient& gradient : pending_) {
     if (!IsBad(gradient)) continue;
     Hold(-BytesOf(gradient));

@@ -33,7 +33,9 @@ template <class Rows>
 class SparseSum final : public RoundSum {
  public:
   explicit SparseSum(const SumOptions& options)
-      : options_(options), order_(options), rows_(options, format_) {}
+      : options_(options),
+        order_(options, /*may_refuse=*/!Rows::kIsHost),
+        rows_(options, format_) {}
   ~SparseSum() override { Hold(-held_bytes_); }
 
   Status Check(const Gradient& gradient) const override;

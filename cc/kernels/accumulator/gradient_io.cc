@@ -17,7 +17,7 @@ using tensorflow::TensorShape;
 namespace {
 
 Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
-  // No accumulator's shape has more dimensions, and those beyond it are not checked.
+  // No accumulator's shape has more dimensions, so further ones need not be read.
   constexpr int64_t kMoreThanAnyRank = 255;
   Gradient gradient;
   const int values = is_sparse ? first + 1 : first;

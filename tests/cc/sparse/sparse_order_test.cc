@@ -180,6 +180,7 @@ class OrderedBadRowsTest : public DeviceRowsTest {
     });
     EXPECT_EQ(status.code(), code);
     EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+    EXPECT_EQ(status.message().find(words), status.message().rfind(words)) << status.message();
   }
   std::vector<double> state_;
   // Returns the row that all gradients have, whose value is that of the weights.
@@ -241,6 +242,21 @@ TEST_F(OrderedBadRowsTest, AGradientWhosePlaceHasPassedCannotBeReplaced) {
   EXPECT_EQ(budget_.num_held(), 0u);
   for (int64_t i = 5; i >= 0; --i) ASSERT_TRUE(Contribute(i, 5, kWeights[i]).is_added());
   EXPECT_EQ(CommonRow(6), Expected({0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(OrderedBadRowsTest, GradientsThatNoGoodOneFollowedCanBeReplaced) {
+  for (const std::vector<int>& bad : {std::vector<int>{3}, {2, 3}, {0, 1, 2, 3}}) {
+    MakeWith(/*fold_bytes=*/1);
+    const auto is_bad = [&](int i) { return std::count(bad.begin(), bad.end(), i) > 0; };
+    for (const int i : {5, 0, 1, 2, 3, 4}) {  // At the one before the last, four are merged.
+      ASSERT_TRUE(Contribute(i, is_bad(i) ? kRange : 5, kWeights[i]).is_added());
+    }
+    ExpectRefused(6);
+    SaveAndRestore(*accumulator_, device_);
+    for (const int i : bad) ASSERT_TRUE(Contribute(i, 5, kWeights[i]).is_added());
+    EXPECT_EQ(CommonRow(6), Expected({0, 1, 2, 3, 4, 5}));
+    EXPECT_EQ(budget_.num_held(), 0u);
+  }
 }
 
 TEST_F(OrderedBadRowsTest, AnEarlyGradientIsCheckedBeforeItIsSaved) {
