@@ -41,7 +41,7 @@ enum class Appended {
 enum class Advice {
   kLeave,          // Nothing: more should come first, or the take adds them in its own pass.
   kFold,           // Add them now.
-  kFoldElsewhere,  // Add them in a thread of its own, which takes much less time to start.
+  kFoldElsewhere,  // Add them in a separate thread: that takes much longer than starting one.
   kMustFold,       // Add some of them before an apply returns, or wait for the thread that does.
 };
 

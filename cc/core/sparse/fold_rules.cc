@@ -42,8 +42,8 @@ bool IsOverfull(const SparseSumSize& size, const RoundSum::NextTake& next_take,
   return size.num_pending >= enough && (total >= limit || size.num_pending >= 2 * MaxPending(size));
 }
 
-// Returns whether the take can add everything, because what it still lacks makes no apply wait, if
-// the coming gradients are like those that are pending.
+// Returns whether everything that is pending can be left for the take: the gradients that it still
+// lacks, if they are as large as the pending ones on average, will make no apply wait.
 bool CanWaitFor(const RoundSum::NextTake& next_take, const SparseSumSize& size,
                 const SumOptions& options) {
   if (next_take.num_missing <= 0) return true;

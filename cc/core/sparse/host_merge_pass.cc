@@ -127,9 +127,9 @@ class HostMergePass::RowQueue {
   size_t num_pushed_ = 0;
 };
 
-// Pushes what adds the new entries of a row to its sum, if there is one, and writes the result to
-// `out`. Prefetches the operands. Their addresses overwrite the entries: the walk must not
-// allocate, because a failure halfway would leave some sums grown.
+// Queues the addition of a row's new entries to its sum, if it has one, with `out` as the result.
+// Prefetches the operands. Their addresses overwrite the row's entries, so WeightOf() must be
+// called before: the walk must not allocate, because a failure halfway would leave some sums grown.
 void HostMergePass::Push(const UnionRow& row, void* out, double divisor, RowQueue* queue) {
   // Each entry is read before an address overwrites it.
   static_assert(sizeof(const void*) <= sizeof(SliceEntry) &&

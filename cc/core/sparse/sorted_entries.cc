@@ -240,19 +240,19 @@ void SortedEntries::TurnIntoPlaces(Counts* counts) {
   }
 }
 
-void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, const Counts& starts,
+void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, const Counts& places,
                          const ParallelFor& parallel_for) {
   ParallelForThrowing(parallel_for, num_chunks(), 1, [&](size_t first, size_t last) {
-    std::vector<SliceEntry*> places(num_buckets());
+    std::vector<SliceEntry*> next(num_buckets());
     for (size_t chunk = first; chunk < last; ++chunk) {
-      for (size_t b = 0; b < num_buckets(); ++b) places[b] = begin(b) + starts[chunk][b];
+      for (size_t b = 0; b < num_buckets(); ++b) next[b] = begin(b) + places[chunk][b];
       VisitChunk(gradients, chunk, [&](auto bucket_of, size_t g, size_t begin, size_t end) {
         const int64_t* const indices = gradients[g].data;
         const auto entry_at = [=](size_t i) {
           return SliceEntry{indices[i], static_cast<uint32_t>(g), static_cast<uint32_t>(i)};
         };
         if (!gradients[g].is_ascending || gradients[g].size < kMinRun * num_buckets()) {
-          for (size_t i = begin; i < end; ++i) *places[bucket_of(indices[i])]++ = entry_at(i);
+          for (size_t i = begin; i < end; ++i) *next[bucket_of(indices[i])]++ = entry_at(i);
           return;
         }
         // Long runs of entries are of the same bucket. Its place is kept in a register, because
@@ -260,11 +260,11 @@ void SortedEntries::Deal(const std::vector<IndexSpan>& gradients, const Counts& 
         // round of 32 gradients of 10,000 ascending rows.
         for (size_t i = begin; i < end;) {
           const size_t bucket = bucket_of(indices[i]);
-          SliceEntry* to = places[bucket];
+          SliceEntry* to = next[bucket];
           do {
             *to++ = entry_at(i++);
           } while (i < end && bucket_of(indices[i]) == bucket);
-          places[bucket] = to;
+          next[bucket] = to;
         }
       });
     }

@@ -48,15 +48,15 @@ class SortedEntries {
   void FreeBelow(int64_t index) { entries_.FreeBelow(index); }
 
  private:
-  // Counts[chunk][bucket] is how many entries of a chunk belong to a bucket or, after
-  // TurnIntoPlaces(), how many of lower chunks do.
+  // Counts[chunk][bucket] is the number of the chunk's entries in the bucket. TurnIntoPlaces()
+  // replaces it by the place, within the bucket, of the chunk's first entry.
   using Counts = std::vector<std::vector<size_t>>;
 
   void ChooseBuckets(std::vector<IndexSpan> spans, const IndexSpan& merged_indices);
   void LocateMergedIndices(const IndexSpan& merged_indices);
   Counts Count(const std::vector<IndexSpan>& gradients, const ParallelFor& parallel_for) const;
   void TurnIntoPlaces(Counts* counts);
-  void Deal(const std::vector<IndexSpan>& gradients, const Counts& starts,
+  void Deal(const std::vector<IndexSpan>& gradients, const Counts& places,
             const ParallelFor& parallel_for);
   void Sort(const IndexSpan& merged_indices, const ParallelFor& parallel_for);
   size_t CountNew(size_t bucket, const IndexSpan& merged_indices) const;

@@ -73,7 +73,8 @@ class SparseSum final : public RoundSum {
   static typename Rows::Workspace& OfRows(Workspace& workspace) {
     return static_cast<typename Rows::Workspace&>(workspace);
   }
-  // Moves the gradient that was appended last to its place in the order.
+  // Moves the gradient that was appended last to its place in the order of contributors. Without
+  // contributors, only counts its bytes as pending.
   Appended PutInOrder() noexcept;
   // Returns where the early gradients begin in `pending_`.
   std::list<Gradient>::iterator FirstEarly() {
