@@ -23,6 +23,7 @@ from tests.keras.trainings import (
     num_updates,
     sequential,
 )
+from tests.support.gpus import NO_XLA, skip_on_gpu
 from tf_condacc.keras import accumulate_gradients
 
 CASE = Case(sequential)
@@ -273,6 +274,7 @@ def test_a_micro_batch_that_is_not_finite_is_skipped(caplog):
 
 
 def test_the_end_restores_what_was_compiled(monkeypatch, caplog):
+    skip_on_gpu(NO_XLA)
     model = compiled(jit_compile=True)
     gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])

@@ -21,6 +21,7 @@ from tests.keras.trainings import (
     num_updates,
     sequential,
 )
+from tests.support.gpus import NO_XLA, skip_on_gpu
 from tests.support.versions import needs_means_of_activity
 from tf_condacc.keras import accumulate_gradients
 
@@ -83,6 +84,7 @@ def test_training_in_float8_is_refused():
 
 
 def test_xla_is_refused_if_it_is_asked_for():
+    skip_on_gpu(NO_XLA)
     model = compiled(jit_compile=True)
     assert "jit_compile=True, but XLA has no accumulators" in refused(ValueError, model, 2)
     model = compiled(jit_compile="auto")

@@ -243,12 +243,12 @@ class _Child:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         others: list[str] = []
-        for line in process.stdout or ():
-            if line.startswith(_PREFIX):
-                self._lines.put(line.removeprefix(_PREFIX))
-            elif line.strip():
-                others.append(line)
-        with self._log.open("a") as log:
+        with self._log.open("a") as log:  # Its folder may be gone at the end.
+            for line in process.stdout or ():
+                if line.startswith(_PREFIX):
+                    self._lines.put(line.removeprefix(_PREFIX))
+                elif line.strip():
+                    others.append(line)
             log.writelines(others)
         self._lines.put(None)
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 # The error of what our accumulators on a GPU do not support.
 NO_WEIGHTED_MEANS = "On a GPU, sparse gradients with weights have no MEAN"
+NO_XLA = "op determinism, with which tests of Keras run on a GPU, excludes XLA"
 
 
 def has_gpu() -> bool:

@@ -28,14 +28,7 @@ class GpuWorkspace : public DeviceWorkspace {
     return AllocateBuffer(ctx_, type, shape, buffer);
   }
   void Add(const DenseAddArgs& args) override {
-    const auto active = stream_.Activate();
-    Status status;
-    // A fold, which calls this, must not throw. The text of an error may need memory.
-    try {
-      status = QueueDenseAdd(args, stream_.handle());
-    } catch (const std::bad_alloc&) {
-      status = Status(StatusCode::kInternal, "Out of memory");
-    }
+    Status status = OnDevice([&](cudaStream_t stream) { return QueueDenseAdd(args, stream); });
     if (status.ok()) return;
     MutexLock lock(&mu_);
     failure_ = std::move(status);
@@ -45,35 +38,42 @@ class GpuWorkspace : public DeviceWorkspace {
     return std::exchange(failure_, Status());
   }
   Status Clear(void* to, size_t num_bytes) override {
-    const auto active = stream_.Activate();
-    return QueueZeros(to, num_bytes, stream_.handle());
+    return OnDevice([&](cudaStream_t stream) { return QueueZeros(to, num_bytes, stream); });
   }
   Status Copy(const void* from, size_t num_bytes, void* to) override {
-    const auto active = stream_.Activate();
-    return QueueCopy(from, num_bytes, to, stream_.handle());
+    return OnDevice([&](cudaStream_t stream) { return QueueCopy(from, num_bytes, to, stream); });
   }
   Status CopyNow(const void* from, size_t num_bytes, void* to) override {
-    const auto active = stream_.Activate();
-    return condacc::CopyNow(from, num_bytes, to, stream_.handle());
+    return OnDevice(
+        [&](cudaStream_t stream) { return condacc::CopyNow(from, num_bytes, to, stream); });
   }
   Status Widen(const int32_t* from, size_t size, int64_t* to) override {
-    const auto active = stream_.Activate();
-    return QueueWiden(from, size, to, stream_.handle());
+    return OnDevice([&](cudaStream_t stream) { return QueueWiden(from, size, to, stream); });
   }
   Status SizeOfMemory(const DeviceMergeArgs& args, size_t* num_bytes) override {
-    const auto active = stream_.Activate();
-    return SizeOfMergeMemory(args, num_bytes);
+    return OnDevice([&](cudaStream_t) { return SizeOfMergeMemory(args, num_bytes); });
   }
   Status Sort(const DeviceMergeArgs& args, DeviceMergeReport* report) override {
-    const auto active = stream_.Activate();
-    return SortRows(args, stream_.handle(), report);
+    return OnDevice([&](cudaStream_t stream) { return SortRows(args, stream, report); });
   }
   Status Write(const DeviceMergeArgs& args, const DeviceMergeOutput& output) override {
-    const auto active = stream_.Activate();
-    return QueueWrite(args, output, stream_.handle());
+    return OnDevice([&](cudaStream_t stream) { return QueueWrite(args, output, stream); });
   }
 
  private:
+  // Calls `queue` with the stream, whose device is the current one of this thread meanwhile. Throws
+  // nothing, because folds and the ends of rounds call this: that, and the text of an error, may
+  // need memory.
+  template <class Queue>
+  Status OnDevice(Queue queue) const noexcept {
+    try {
+      const auto active = stream_.Activate();
+      return queue(stream_.handle());
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::kResourceExhausted, "Out of memory");
+    }
+  }
+
   tensorflow::OpKernelContext* const ctx_;
   const GpuStream stream_;
   Mutex mu_;

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.gpus import skip_on_gpu
 from tf_condacc import GradientAccumulator
 
 v1 = tf.compat.v1
@@ -294,6 +295,7 @@ def test_function_with_a_gradient_accumulator_is_exported_and_loaded(accumulator
 
 def test_an_update_of_rows_leaves_a_variable_that_is_read_without_a_copy():
     """TensorFlow copies a variable on each read once rows of it were updated."""
+    skip_on_gpu("a value that is read is copied to the host's memory")
 
     def read(variable: tf.Variable) -> tuple[tf.Tensor, int]:
         value = variable.read_value()

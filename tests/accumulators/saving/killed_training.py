@@ -124,6 +124,7 @@ def train_in_fit(folder: str) -> str:
     import tf_condacc.keras
 
     keras.utils.set_random_seed(1)
+    tf.config.experimental.enable_op_determinism()  # A GPU would multiply in any order.
     layers = [keras.layers.Dense(16, "tanh"), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input([8]), *layers])
     model.compile(keras.optimizers.Adam(0.01), loss="mse")

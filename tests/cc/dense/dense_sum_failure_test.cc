@@ -12,7 +12,8 @@
 namespace condacc {
 namespace {
 
-// A workspace of a device that refuses to add.
+// A workspace of a device that refuses to add. Like a lack of memory for a launch, that is
+// ResourceExhausted, which a take must not report, because its gradients are lost.
 class FailingWorkspace : public TestWorkspace {
  public:
   void Add(const DenseAddArgs& args) override {
@@ -20,8 +21,8 @@ class FailingWorkspace : public TestWorkspace {
     has_failed_ = refuses_;
   }
   Status TakeFailure() noexcept override {
-    return std::exchange(has_failed_, false) ? Status(StatusCode::kInternal, "The device refuses")
-                                             : Status();
+    if (!std::exchange(has_failed_, false)) return Status();
+    return Status(StatusCode::kResourceExhausted, "The device refuses");
   }
   // Refuses no more.
   void Recover() { refuses_ = false; }
