@@ -15,6 +15,7 @@ namespace condacc {
 
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
 
 namespace {
 
@@ -191,19 +192,44 @@ absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
   return absl::InvalidArgumentError(absl::StrCat(message, " (", where_, ")"));
 }
 
-absl::Status LookupAccumulator(OpKernelContext* ctx, const AccumulatorKind& kind,
-                               tensorflow::DataType dtype, AccumulatorPtr* accumulator) {
+AccumulatorFinder::AccumulatorFinder(tensorflow::OpKernelConstruction* ctx,
+                                     const AccumulatorKind& kind)
+    : kind_(kind) {
+  OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+}
+
+absl::Status AccumulatorFinder::Find(OpKernelContext* ctx, AccumulatorPtr* accumulator) {
+  const Tensor& handle = ctx->input(0);
+  {
+    MutexLock lock(&mu_);
+    if (handle.data() == handle_.data() && handle.NumElements() == 1) {
+      *accumulator = found_.GetNewRef();
+      if (*accumulator != nullptr) return absl::OkStatus();
+    }
+  }
+  TF_RETURN_IF_ERROR(LookUp(ctx, accumulator));
+  // A handle that owns its accumulator needs no lookup, and would keep it alive here.
+  if (handle.flat<tensorflow::ResourceHandle>()(0).IsRefCounting()) return absl::OkStatus();
+  tensorflow::core::WeakPtr<AccumulatorResource> found(accumulator->get());
+  Tensor kept = handle;
+  MutexLock lock(&mu_);  // What follows does not throw.
+  handle_ = std::move(kept);
+  found_ = std::move(found);
+  return absl::OkStatus();
+}
+
+absl::Status AccumulatorFinder::LookUp(OpKernelContext* ctx, AccumulatorPtr* accumulator) const {
   AccumulatorPtr found;
   TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
   const AccumulatorSpec& spec = found->spec();
-  if (spec.kind != &kind) {
+  if (spec.kind != &kind_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Expected a ", kind.name, " accumulator, got ", spec.ToString()));
+        absl::StrCat("Expected a ", kind_.name, " accumulator, got ", spec.ToString()));
   }
-  if (spec.dtype != dtype) {
+  if (spec.dtype != dtype_) {
     return found->Invalid(absl::StrCat("Dtype mismatch: expected ",
                                        tensorflow::DataTypeString(spec.dtype), ", got ",
-                                       tensorflow::DataTypeString(dtype)));
+                                       tensorflow::DataTypeString(dtype_)));
   }
   TF_RETURN_IF_ERROR(CheckHandleShape(ctx, *found));
   *accumulator = std::move(found);

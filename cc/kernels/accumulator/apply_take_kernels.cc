@@ -28,7 +28,6 @@ namespace condacc {
 namespace {
 
 using tensorflow::AsyncOpKernel;
-using tensorflow::DataType;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
@@ -47,8 +46,9 @@ template <const AccumulatorKind& kKind, AfterGradient kAfterGradient = AfterGrad
 class ApplyOp : public Kernel {
  public:
   explicit ApplyOp(OpKernelConstruction* ctx)
-      : Kernel(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
+      : Kernel(ctx),
+        waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait),
+        accumulators_(ctx, kKind) {
     int num_weights = 0;
     if (kAfterGradient == AfterGradient::kContributor) {
       OP_REQUIRES_OK(ctx, ctx->GetAttr("num_weights", &num_weights));
@@ -68,7 +68,7 @@ class ApplyOp : public Kernel {
   absl::Status Run(OpKernelContext* ctx) override {
     constexpr int kGradient = kKind.is_tower ? 1 : 2;
     AccumulatorPtr resource;
-    TF_RETURN_IF_ERROR(LookupAccumulator(ctx, kKind, dtype_, &resource));
+    TF_RETURN_IF_ERROR(accumulators_.Find(ctx, &resource));
     ApplyArgs args;
     args.local_step = std::numeric_limits<int64_t>::max();
     if (!kKind.is_tower) {
@@ -102,7 +102,7 @@ class ApplyOp : public Kernel {
   }
 
   const bool waits_for_device_;
-  DataType dtype_;
+  AccumulatorFinder accumulators_;
 };
 
 // An execution of a take op. The take keeps it alive and gives it the result.
@@ -113,9 +113,8 @@ class TakeExecution : public AsyncExecution {
   AccumulatorResource& resource() { return *resource_; }
   Workspace& workspace() { return *workspace_; }
 
-  // Finds the accumulator; see LookupAccumulator().
-  absl::Status Find(const AccumulatorKind& kind, DataType dtype) {
-    TF_RETURN_IF_ERROR(LookupAccumulator(ctx(), kind, dtype, &resource_));
+  absl::Status Find(AccumulatorFinder& accumulators) {
+    TF_RETURN_IF_ERROR(accumulators.Find(ctx(), &resource_));
     resource_->device().make_workspace(ctx(), &workspace_);
     set_where(resource_->where());
     return absl::OkStatus();
@@ -186,15 +185,15 @@ class TakeOp
 
  public:
   explicit TakeOp(OpKernelConstruction* ctx)
-      : Base(ctx), waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("dtype", &dtype_));
-  }
+      : Base(ctx),
+        waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait),
+        accumulators_(ctx, kKind) {}
   bool IsExpensive() override { return waits_for_device_ || Base::IsExpensive(); }
 
  private:
   absl::Status Begin(const std::shared_ptr<TakeExecution>& execution) override {
     OpKernelContext* const ctx = execution->ctx();
-    TF_RETURN_IF_ERROR(execution->Find(kKind, dtype_));
+    TF_RETURN_IF_ERROR(execution->Find(accumulators_));
     std::optional<int64_t> global_step;
     if (kInputs == TakeInputs::kGlobalStep) {
       TF_RETURN_IF_ERROR(
@@ -252,7 +251,7 @@ class TakeOp
   }
 
   const bool waits_for_device_;
-  DataType dtype_;
+  AccumulatorFinder accumulators_;
 };
 
 // The ops of one kind of accumulator.

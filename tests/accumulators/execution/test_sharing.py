@@ -161,6 +161,16 @@ def test_shared_name_is_free_again_when_its_accumulator_was_destroyed(ours):
         del acc
 
 
+@needs_resource
+def test_eager_accumulators_that_share_their_kernels_are_told_apart(ours):
+    accumulators = [ours.dense(tf.float32, [], shared_name=unique_name("told")) for _ in range(2)]
+    for value in (1.0, 2.0, 6.0):
+        for i, acc in enumerate(accumulators):
+            acc.apply_grad(value + 10 * i)
+    assert [int(acc.num_accumulated()) for acc in accumulators] == [3, 3]
+    assert [float(acc.take_grad(3)) for acc in accumulators] == [3.0, 13.0]
+
+
 def test_handle_op_refuses_an_accumulator_of_another_shape_or_reduction_under_its_name(ours):
     with tf.Graph().as_default(), v1.Session() as session:
         first = ours.dense(tf.float32, [3], shared_name="of_both")
