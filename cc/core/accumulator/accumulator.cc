@@ -456,10 +456,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     if (failure.ok()) {
       take->Complete(Status(), &value);
     } else {
-      // ResourceExhausted would promise that the gradients can be taken again.
-      const bool lacks_memory = failure.code() == StatusCode::kResourceExhausted;
-      const StatusCode code = lacks_memory ? StatusCode::kInternal : failure.code();
-      take->Complete(Error(code, failure.message()), nullptr);
+      take->Complete(Error(failure.code(), failure.message()), nullptr);
     }
     // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();

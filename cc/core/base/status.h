@@ -27,6 +27,11 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
+  // Returns the error of what cannot be tried again, as ResourceExhausted would promise.
+  Status Permanent() && {
+    if (code_ == StatusCode::kResourceExhausted) code_ = StatusCode::kInternal;
+    return std::move(*this);
+  }
 
  private:
   StatusCode code_ = StatusCode::kOk;

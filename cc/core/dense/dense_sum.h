@@ -92,7 +92,7 @@ class DenseSum final : public RoundSum {
   size_t GradientBytes() const { return num_elements_ * SizeOf(options_.type); }
   // Records the first failure of the workspace, which Finish() will report.
   void NoteFailure(Workspace& workspace) noexcept {
-    if (failure_.ok()) failure_ = workspace.TakeFailure();
+    if (failure_.ok()) failure_ = workspace.TakeFailure().Permanent();
   }
   // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
   void Hold(size_t bytes) noexcept {

@@ -95,7 +95,7 @@ class DeviceRows {
   Status MergeGood(std::list<Gradient>* gradients, Workspace& workspace, Merging* merging);
   // Records an error that makes the round invalid, if it is the first.
   void Note(Status status) {
-    if (failure_.ok()) failure_ = std::move(status);
+    if (failure_.ok()) failure_ = std::move(status).Permanent();
   }
 
   const SumOptions& options_;

@@ -61,9 +61,9 @@ class GpuWorkspace : public DeviceWorkspace {
   }
 
  private:
-  // Calls `queue` with the stream, whose device is the current one of this thread meanwhile. Throws
-  // nothing, because folds and the ends of rounds call this: that, and the text of an error, may
-  // need memory.
+  // Calls `queue` with the stream, whose device is the current one of this thread meanwhile. Making
+  // it that, and the text of an error, may need memory, but folds and the ends of rounds, which
+  // call this, must not throw.
   template <class Queue>
   Status OnDevice(Queue queue) const noexcept {
     try {

@@ -13,7 +13,7 @@ namespace condacc {
 namespace {
 
 // A workspace of a device that refuses to add. Like a lack of memory for a launch, that is
-// ResourceExhausted, which a take must not report, because its gradients are lost.
+// ResourceExhausted, which neither a take nor a save may report once gradients are lost.
 class FailingWorkspace : public TestWorkspace {
  public:
   void Add(const DenseAddArgs& args) override {
@@ -38,6 +38,13 @@ class WorkspaceFailures : public testing::Test {
     ASSERT_TRUE(
         accumulator_.Apply(accumulator_.global_step(), Owned<float>({1}), workspace).is_added());
   }
+  Status Save(TestWorkspace& workspace) {
+    return accumulator_.Save(workspace, [&](size_t num_bytes, char** memory) {
+      EXPECT_LE(num_bytes, sizeof(bytes_));
+      *memory = bytes_;
+      return Status();
+    });
+  }
   void ExpectSpoiled(const DenseTake& take) {
     ASSERT_EQ(take.num_completions(), 1);
     EXPECT_EQ(take.status().code(), StatusCode::kInternal);
@@ -55,11 +62,13 @@ class WorkspaceFailures : public testing::Test {
   TestWorkspace workspace_;
   FailingWorkspace failing_;
   Accumulator accumulator_{OptionsOf<float>(/*mean=*/false)};
+  alignas(64) char bytes_[1024];
 };
 
-TEST_F(WorkspaceFailures, AFoldThatFailedSpoilsTheTake) {
+TEST_F(WorkspaceFailures, AFoldThatFailedSpoilsTheSaveAndTheTake) {
   for (int i = 0; i < kFoldAt; ++i) Apply(workspace_);
   Apply(failing_);
+  EXPECT_EQ(Save(workspace_).code(), StatusCode::kInternal);
   DenseTake take(1);
   accumulator_.Request(take.ptr(), nullptr, workspace_);
   ExpectSpoiled(take);
@@ -68,12 +77,8 @@ TEST_F(WorkspaceFailures, AFoldThatFailedSpoilsTheTake) {
 
 TEST_F(WorkspaceFailures, ASaveThatFailedSpoilsNothing) {
   for (int i = 0; i < 2; ++i) Apply(workspace_);
-  alignas(64) char bytes[1024];
-  const Status saved = accumulator_.Save(failing_, [&](size_t num_bytes, char** memory) {
-    EXPECT_LE(num_bytes, sizeof(bytes));
-    *memory = bytes;
-    return Status();
-  });
+  const Status saved = Save(failing_);
+  EXPECT_EQ(saved.code(), StatusCode::kResourceExhausted);  // It may be tried again.
   EXPECT_EQ(saved.message(), "The device refuses (accumulator 'tested')");
   failing_.Recover();
   DenseTake take(2);
