@@ -38,13 +38,13 @@ class LogReader:
         self._events: list[dict[str, Any]] = []
 
     def read(self) -> list[dict[str, Any]]:
-        """Returns all events so far; a process that was killed may have cut the last one."""
+        """Returns all events so far, without a last line that is not whole (yet)."""
         with open(self._path, "rb") as file:
             file.seek(self._num_read_bytes)
-            for line in file:
-                if line.endswith(b"\n"):
-                    self._events.append(json.loads(line))
-                    self._num_read_bytes += len(line)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._events += map(json.loads, whole.splitlines())
+        self._num_read_bytes += len(whole)
         return self._events
 
 
