@@ -1,5 +1,7 @@
 #include "cc/gpu/dense_launch.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "cc/core/base/element_type.h"
 #include "cc/gpu/dense_pass.h"
 #include "cc/gpu/kernel_launch.h"
-#include "cc/gpu/narrow_elements.h"
 
 namespace condacc {
 namespace {
@@ -34,20 +35,18 @@ Status QueueNarrow(const DenseAddArgs& args, int64_t size, cudaStream_t stream) 
 
 // Complex numbers are added, and divided by a real number, as pairs of real numbers.
 Status Queue(const DenseAddArgs& args, cudaStream_t stream) {
-  const int64_t size = static_cast<int64_t>(args.num_elements);
+  const auto size = static_cast<int64_t>(args.num_elements * NumParts(args.type));
   switch (args.type) {
     case ElementType::kFloat16:
       return QueueNarrow<__half>(args, size, stream);
     case ElementType::kBFloat16:
       return QueueNarrow<__nv_bfloat16>(args, size, stream);
     case ElementType::kFloat32:
+    case ElementType::kComplex64:
       return QueueTyped<float, float, float>(args, size, stream);
     case ElementType::kFloat64:
-      return QueueTyped<double, double, double>(args, size, stream);
-    case ElementType::kComplex64:
-      return QueueTyped<float, float, float>(args, 2 * size, stream);
     case ElementType::kComplex128:
-      return QueueTyped<double, double, double>(args, 2 * size, stream);
+      return QueueTyped<double, double, double>(args, size, stream);
     case ElementType::kInt32:
       return QueueTyped<uint32_t, uint32_t, uint32_t>(args, size, stream);
     case ElementType::kInt64:

@@ -61,7 +61,8 @@ struct DensePass {
       AddSome<kPack>(index, done, sums);
     }
     Pack<Out, kPack> result;
-    for (int j = 0; j < kPack; ++j) result.values[j] = Rounded<Out>(Divided(sums[j], divisor));
+    // CUDA's 16-bit types are rounded to nearest even.
+    for (int j = 0; j < kPack; ++j) result.values[j] = static_cast<Out>(Divided(sums[j], divisor));
     StorePack(result, out, index);
   }
 

@@ -33,23 +33,9 @@ CONDACC_HOST_DEVICE void StorePack(const Pack<T, kWidth>& pack, T* to, int64_t i
 // The word that a device loads for a value of kBytes bytes.
 #if defined(__CUDACC__)
 template <size_t kBytes>
-struct WordOf;
-template <>
-struct WordOf<2> {
-  using Type = unsigned short;
-};
-template <>
-struct WordOf<4> {
-  using Type = unsigned;
-};
-template <>
-struct WordOf<8> {
-  using Type = uint2;
-};
-template <>
-struct WordOf<16> {
-  using Type = uint4;
-};
+using WordOf = std::conditional_t<
+    kBytes == 2, unsigned short,
+    std::conditional_t<kBytes == 4, unsigned, std::conditional_t<kBytes == 8, uint2, uint4>>>;
 #endif
 
 // Loads a pack of an array in global memory, at an aligned address, that the kernel does not write
@@ -60,7 +46,8 @@ CONDACC_HOST_DEVICE Pack<T, kWidth> LoadConstantPack(const char* from, int64_t i
   using Packed = Pack<T, kWidth>;
   const auto* const packs = reinterpret_cast<const Packed*>(from);
 #if defined(__CUDA_ARCH__)
-  using Word = typename WordOf<sizeof(Packed)>::Type;
+  using Word = WordOf<sizeof(Packed)>;
+  static_assert(sizeof(Word) == sizeof(Packed));
   const Word word = __ldg(reinterpret_cast<const Word*>(packs + index));
   Packed pack;
   memcpy(&pack, &word, sizeof(pack));
@@ -80,12 +67,6 @@ bool IsAligned(const T* pointer, int width) {
 // Integers are unsigned here, so that an overflow wraps.
 template <typename T>
 using SumType = std::conditional_t<sizeof(T) == 2, float, T>;
-
-// Converts a sum to the type of the output. For CUDA's 16-bit types, this rounds to nearest even.
-template <typename Out, typename Sum>
-CONDACC_HOST_DEVICE Out Rounded(Sum sum) {
-  return static_cast<Out>(sum);
-}
 
 // Divides a sum. Integers are not divided: they have no mean, and their divisor is 1.
 template <typename Sum>

@@ -122,9 +122,7 @@ Status SumRows(const DeviceMergeArgs& args, const RowSegments& segments, const L
                const DeviceMergeOutput& output, Launcher& launcher) {
   constexpr int kPack =
       static_cast<int>(kVectorBytes / std::max({sizeof(T), sizeof(SumType<T>), sizeof(Out)}));
-  const bool is_complex =
-      args.layout.type == ElementType::kComplex64 || args.layout.type == ElementType::kComplex128;
-  const auto width = static_cast<int64_t>(args.layout.width) * (is_complex ? 2 : 1);
+  const auto width = static_cast<int64_t>(args.layout.width * NumParts(args.layout.type));
   bool has_packs = width % kPack == 0 && IsAligned(static_cast<Out*>(output.values), kPack);
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const void* const values = args.sources[i].values;

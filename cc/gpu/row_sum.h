@@ -48,9 +48,9 @@ struct SumRowPack {
     StorePack(result, out, item);
   }
 
-  // Returns the sum divided and rounded, as it is written.
+  // Returns the sum divided and rounded to nearest even, as it is written.
   CONDACC_HOST_DEVICE static Out Finished(Sum sum, double by) {
-    return Rounded<Out>(Divided(sum, static_cast<Sum>(by)));
+    return static_cast<Out>(Divided(sum, static_cast<Sum>(by)));
   }
 
  private:

@@ -11,6 +11,8 @@
 // 6. A block sums each chunk of a long row (long_rows.h).
 #include "cc/gpu/sparse_merge.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <thrust/iterator/counting_iterator.h>
 
@@ -22,7 +24,6 @@
 
 #include "cc/gpu/kernel_launch.h"
 #include "cc/gpu/long_rows.h"
-#include "cc/gpu/narrow_elements.h"
 #include "cc/gpu/pinned.h"
 #include "cc/gpu/row_merge.h"
 #include "cc/gpu/row_merge_steps.h"

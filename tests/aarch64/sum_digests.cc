@@ -20,6 +20,7 @@
 #include "cc/core/base/status.h"
 #include "cc/core/math/dense_math.h"
 #include "cc/core/sparse/sparse_sum.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {
@@ -88,7 +89,7 @@ void PrintDenseSum(const char* name, ElementType type, Draws& draws) {
   const size_t part_bytes = args.out_is_float32 ? sizeof(float) : sizeof(T);
   std::vector<unsigned char> out(num_parts * part_bytes);
   args.out = out.data();
-  AddDense(args);
+  AddDense(args, SerialFor);
   std::printf("%-10s %4zu elements %2zu inputs / %g%s: %016llx\n", name, size, num_inputs,
               args.divisor, args.out_is_float32 ? " in float32" : "",
               static_cast<unsigned long long>(DigestOf(out.data(), out.size())));

@@ -32,7 +32,9 @@ class _Contributions:
 
     @staticmethod
     def _drawn(count: int, at_random: bool) -> Iterator[int]:
-        random = np.random.default_rng(1)
+        # The first order of this seed has as many early gradients as the average of all orders: 5
+        # of 8, and 28 of 32.
+        random = np.random.default_rng(18)
         for _ in itertools.count():
             yield from random.permutation(count) if at_random else range(count)
 

@@ -111,7 +111,6 @@ void Accumulator::ReserveRound() {
   next_round_->num_accumulated = 0;
   next_round_->num_appended = 0;
   next_round_->num_added = 0;
-  next_round_->waits_for_save = false;
 }
 
 // Folds.
@@ -335,9 +334,7 @@ Accumulator::Action Accumulator::NextAction(const Round& round) const {
                                                                             : Action::kNone;
     case Place::kTaken:
       if (is_idle) return Action::kFinish;
-      return round.work == Work::kSaving && !round.waits_for_save && round.sum->may_finish_shared()
-                 ? Action::kFinishShared
-                 : Action::kNone;
+      return round.work == Work::kSaving ? Action::kFinishShared : Action::kNone;
     case Place::kDiscarded:
       return is_idle ? Action::kFree : Action::kNone;
     case Place::kGone:
@@ -356,7 +353,7 @@ void Accumulator::Proceed(const RoundPtr& round, Call* call) {
       case Action::kFinish:
         return Finish(round, call->workspace);
       case Action::kFinishShared:
-        FinishShared(round, call->workspace);
+        if (!FinishShared(round, call->workspace)) return;
         break;
       case Action::kFree:
         return Free(round);
@@ -465,7 +462,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
   Retire(round);
 }
 
-void Accumulator::FinishShared(const RoundPtr& round, Workspace& workspace) {
+bool Accumulator::FinishShared(const RoundPtr& round, Workspace& workspace) {
   round->place = Place::kFinishing;
   bool has_finished = false;
   {
@@ -474,8 +471,8 @@ void Accumulator::FinishShared(const RoundPtr& round, Workspace& workspace) {
     has_finished = round->sum->FinishShared(workspace, &value);
     if (has_finished) DetachTake(round.get())->Complete(Status(), &value);
   }
-  round->waits_for_save = !has_finished;
   round->place = has_finished ? Place::kDiscarded : Place::kTaken;
+  return round->work == Work::kNone;
 }
 
 void Accumulator::Free(const RoundPtr& round) {

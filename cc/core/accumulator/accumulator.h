@@ -196,9 +196,6 @@ class Accumulator {
     // gradients are added in that order.
     int64_t num_added = 0;
     TakePtr take;  // The take that owns the round, until it is finished.
-    // If true, the take was refused memory to be finished during a save, and waits for the end of
-    // that.
-    bool waits_for_save = false;
     // The contributors of the round's gradients, and the number of the gradient of each. There may
     // be thousands.
     // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
@@ -291,9 +288,10 @@ class Accumulator {
   TakePtr DetachTake(Round* round) CONDACC_EXCLUDES(mu_);
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
-  // Does so in new memory, because another thread saves the round. That thread, or if it has ended
-  // the save meanwhile, this one has to free the round then.
-  void FinishShared(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
+  // Does so in new memory, because another thread saves the round. Then that thread has to free the
+  // round or, if the sum refused, to finish it. Returns true if the save has ended meanwhile, so
+  // that the calling thread has to do this.
+  bool FinishShared(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Frees the gradients of a discarded round.
   void Free(const RoundPtr& round) CONDACC_REACQUIRES(mu_);
   // Ends the work on a round that is empty again, and keeps the round for reuse.

@@ -7,9 +7,7 @@
 
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
-#include "cc/core/base/element_type.h"
 #include "cc/core/base/parallel_for.h"
-#include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 
 namespace condacc {

@@ -88,8 +88,9 @@ using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 // RunSave(). During the others, only const methods may be called.
 class RoundSum {
  public:
-  RoundSum() = default;
-  virtual ~RoundSum() = default;
+  // Keeps a reference to the options.
+  explicit RoundSum(const SumOptions& options) : options_(options) {}
+  virtual ~RoundSum() { Hold(-held_bytes_); }
   RoundSum(const RoundSum&) = delete;
   RoundSum& operator=(const RoundSum&) = delete;
 
@@ -143,8 +144,6 @@ class RoundSum {
   // failed, or if a gradient is found to be bad. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
-  // Returns whether FinishShared() may be called while RunSave() runs.
-  virtual bool may_finish_shared() const { return false; }
   // Unlocked: does what Finish() does, in new memory. Leaves the sum as it is, because another
   // thread may be saving it. Returns false if memory or the work is refused, and then Finish() must
   // be called after the save.
@@ -179,18 +178,27 @@ class RoundSum {
 
  protected:
   // Moves the gradient's values to memory that may be kept.
-  static Status CopyValues(ElementType type, Workspace& workspace, Gradient* gradient) {
+  Status CopyValues(Workspace& workspace, Gradient* gradient) const {
     const Shape& shape = gradient->shape;
     Buffer copy;
-    Status status = workspace.Allocate(type, shape, &copy);
+    Status status = workspace.Allocate(options_.type, shape, &copy);
     if (status.ok()) {
-      status = workspace.Copy(gradient->values.data(), NumBytes(type, shape), copy.data());
+      const size_t num_bytes = NumBytes(options_.type, shape);
+      status = workspace.Copy(gradient->values.data(), num_bytes, copy.data());
     }
     gradient->values = std::move(copy);
     gradient->owned = status.ok();
     return status;
   }
 
+  // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
+  void Hold(size_t bytes) noexcept {
+    held_bytes_ += bytes;
+    options_.budget->Add(bytes);
+  }
+
+  const SumOptions& options_;
+  size_t held_bytes_ = 0;  // Whatever is left of them is subtracted in the end.
   std::vector<int64_t> refused_;
 };
 

@@ -45,9 +45,8 @@ struct SumOptions {
   size_t max_inputs = std::numeric_limits<size_t>::max();
   // If true, borrowed gradients are queued instead of added before Apply() returns.
   bool holds_borrowed = false;
-  // If true, large pending gradients are added as soon as a waiting take lacks only one more.
-  bool adds_ahead = true;
-  // If false, the sum is in the memory of a device.
+  // If false, the sum is in the memory of a device. If true, large pending gradients are added as
+  // soon as a waiting take lacks only one more.
   bool is_in_host_memory = true;
 
   // Options for sparse gradients. A fold needs at least this many bytes of pending gradients,
@@ -63,7 +62,6 @@ struct SumOptions {
     SumOptions options;
     options.small_bytes = 0;
     options.max_inputs = max_inputs;
-    options.adds_ahead = false;
     options.is_in_host_memory = false;
     options.fold_bytes = size_t{1} << 30;
     return options;

@@ -3,7 +3,6 @@
 #define CONDACC_CORE_BASE_ELEMENT_TYPE_H_
 
 #include <cstddef>
-#include <cstdint>
 
 namespace condacc {
 
@@ -50,10 +49,6 @@ constexpr bool SumsInFloat32(ElementType type) {
 // Returns the type in which sums of the type are kept.
 constexpr ElementType SumTypeOf(ElementType type) {
   return SumsInFloat32(type) ? ElementType::kFloat32 : type;
-}
-
-constexpr bool IsInteger(ElementType type) {
-  return type == ElementType::kInt32 || type == ElementType::kInt64;
 }
 
 }  // namespace condacc

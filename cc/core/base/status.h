@@ -15,7 +15,6 @@ enum class StatusCode {
   kResourceExhausted = 8,
   kFailedPrecondition = 9,
   kOutOfRange = 11,
-  kUnimplemented = 12,
   kInternal = 13
 };
 

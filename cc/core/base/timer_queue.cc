@@ -28,13 +28,14 @@ void TimerQueue::AfterForkInChild() {
   Global().mu_.Unlock();
 }
 
-TimerQueue::Ticket TimerQueue::Schedule(Clock::duration timeout, Call call) {
+TimerQueue::Ticket TimerQueue::Schedule(Clock::duration timeout, std::function<void()> function,
+                                        bool may_block) {
   const Clock::time_point deadline = Clock::now() + timeout;
   MutexLock lock(&mu_);
   if (!started_) Start();
   if (!started_) return kNoTicket;
   const Ticket ticket{deadline, next_id_++};
-  calls_.emplace(ticket, std::move(call));
+  calls_.emplace(ticket, Call{std::move(function), may_block});
   if (deadline < sleeps_until_) changed_.NotifyAll();
   return ticket;
 }
@@ -73,26 +74,23 @@ void TimerQueue::StartInChild() {
 }
 
 void TimerQueue::Make(const Call& call) {
-  try {
-    if (call.may_block) {
-      // The function is copied, so that this thread can call it if no other can be started.
-      std::thread([function = call.function] {
-        try {
-          function();
-        } catch (const std::bad_alloc&) {
-          // The function is given up.
-        }
-      }).detach();
-      return;
+  const auto make = [](const std::function<void()>& function) {
+    try {
+      function();
+    } catch (const std::bad_alloc&) {
+      // The function is given up.
     }
-  } catch (const std::bad_alloc&) {
-  } catch (const std::system_error&) {
+  };
+  if (call.may_block) {
+    // The function is copied, so that this thread can call it if no other can be started.
+    try {
+      std::thread(make, call.function).detach();
+      return;
+    } catch (const std::bad_alloc&) {
+    } catch (const std::system_error&) {
+    }
   }
-  try {
-    call.function();
-  } catch (const std::bad_alloc&) {
-    // The function is given up.
-  }
+  make(call.function);
 }
 
 void TimerQueue::Run() {

@@ -37,17 +37,11 @@ class TimerQueue {
 
   // Schedules a call of `function` after `timeout`, and returns its ticket. `function` may throw
   // only std::bad_alloc. If no thread can be started, returns kNoTicket and never calls the
-  // function. May throw std::bad_alloc, and then nothing has been scheduled.
-  Ticket Schedule(Clock::duration timeout, std::function<void()> function) CONDACC_EXCLUDES(mu_) {
-    return Schedule(timeout, {std::move(function), /*may_block=*/false});
-  }
-  // The same for a function that may take long or wait: it is called in a thread of its own, so
-  // that other functions need not wait for it. If no thread can be started then, the queue calls
-  // it.
-  Ticket ScheduleLong(Clock::duration timeout, std::function<void()> function)
-      CONDACC_EXCLUDES(mu_) {
-    return Schedule(timeout, {std::move(function), /*may_block=*/true});
-  }
+  // function. May throw std::bad_alloc, and then nothing has been scheduled. A function that may
+  // block, because it takes long or waits, is called in a thread of its own, so that others need
+  // not wait for it. If no thread can be started then, the queue calls it.
+  Ticket Schedule(Clock::duration timeout, std::function<void()> function, bool may_block = false)
+      CONDACC_EXCLUDES(mu_);
 
   // Cancels a scheduled function. When this returns, the call of the function has either begun
   // already or will never begin. Repeated calls do nothing.
@@ -60,7 +54,6 @@ class TimerQueue {
   };
 
   TimerQueue();
-  Ticket Schedule(Clock::duration timeout, Call call) CONDACC_EXCLUDES(mu_);
   void Start() CONDACC_REQUIRES(mu_);
   static void BeforeFork() CONDACC_ANNOTATE(no_thread_safety_analysis);
   static void AfterFork() CONDACC_ANNOTATE(no_thread_safety_analysis);

@@ -12,7 +12,7 @@
 namespace condacc {
 
 DenseSum::DenseSum(const SumOptions& options)
-    : options_(options), order_(options, /*may_refuse=*/false) {
+    : RoundSum(options), order_(options, /*may_refuse=*/false) {
   pending_.Reserve(options.max_pending + 1);
   folding_.Reserve(options.max_pending + 1);
 }
@@ -45,7 +45,7 @@ Missing DenseSum::MissingFrom(const Gradient& gradient) const {
 Status DenseSum::Supply(Missing missing, Workspace& workspace, Gradient* gradient) const {
   switch (missing) {
     case Missing::kKeptCopy:
-      return CopyValues(options_.type, workspace, gradient);
+      return CopyValues(workspace, gradient);
     case Missing::kResultMemory:
       return workspace.Allocate(options_.type, gradient->shape, &gradient->result_memory);
     default:
@@ -101,7 +101,7 @@ bool DenseSum::WantsFold(const NextTake& next_take) const {
   // arrives.
   constexpr size_t kLarge = 1 << 16;  // Elements.
   const bool lacks_one = next_take.is_waiting && next_take.num_missing == 1;
-  if (lacks_one && options_.adds_ahead && num_elements_ >= kLarge) return true;
+  if (lacks_one && options_.is_in_host_memory && num_elements_ >= kLarge) return true;
   // Small gradients are still in the cache when they arrive, so they are added now. That leaves
   // less to add for the take.
   return IsFull(num_pending()) || GradientBytes() <= options_.small_bytes;
@@ -193,6 +193,8 @@ Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
 
 bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
   CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
+  // The apply of a borrowed gradient returns when a take is finished, but the save still reads it.
+  if (saves_borrowed_) return false;
   DenseAddArgs args = Operands(&pending_);
   if (args.num_inputs > options_.max_inputs || !failure_.ok()) return false;
   try {

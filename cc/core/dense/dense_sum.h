@@ -29,7 +29,6 @@ namespace condacc {
 class DenseSum final : public RoundSum {
  public:
   explicit DenseSum(const SumOptions& options);
-  ~DenseSum() override { Clear(); }
 
   Status Check(const Gradient& gradient) const override;
   Missing MissingFrom(const Gradient& gradient) const override;
@@ -42,8 +41,6 @@ class DenseSum final : public RoundSum {
   Status BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   void EndSave() override { is_saving_ = false; }
-  // The apply of a borrowed gradient returns when a take is finished, but the save still reads it.
-  bool may_finish_shared() const override { return !saves_borrowed_; }
   bool FinishShared(Workspace& workspace, Value* value) noexcept override;
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   const Shape& value_shape() const override { return shape_; }
@@ -94,13 +91,7 @@ class DenseSum final : public RoundSum {
   void NoteFailure(Workspace& workspace) noexcept {
     if (failure_.ok()) failure_ = workspace.TakeFailure().Permanent();
   }
-  // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
-  void Hold(size_t bytes) noexcept {
-    held_bytes_ += bytes;
-    options_.budget->Add(bytes);
-  }
 
-  const SumOptions& options_;
   State state_ = State::kEmpty;
   GradientOrder order_;
   Shape shape_;
@@ -109,7 +100,6 @@ class DenseSum final : public RoundSum {
   Buffer float32_sum_;  // Memory for adding float16 and bfloat16 in float32, or empty.
   Status failure_;
   Batch pending_;  // In the order in which they are added: the early ones last.
-  size_t held_bytes_ = 0;
   Batch folding_;  // The gradients that the current fold adds.
   DenseAddArgs fold_;
   size_t num_folded_ = 0;

@@ -165,17 +165,10 @@ DenseAdder DenseAdderOf(ElementType type) {
   return nullptr;
 }
 
-void AddDense(const DenseAddArgs& args) {
-  AdderFor(args)(args, 0, args.num_elements * NumParts(args.type));
-}
-
 void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for) {
   const size_t total = args.num_elements * NumParts(args.type);
-  if (total < kMinParallel) {
-    AddDense(args);
-    return;
-  }
   const DenseAdder add = AdderFor(args);
+  if (total < kMinParallel) return add(args, 0, total);
   parallel_for(total, kParallelChunk,
                [&args, add](size_t begin, size_t end) { add(args, begin, end); });
 }

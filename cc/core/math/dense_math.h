@@ -3,7 +3,6 @@
 #define CONDACC_CORE_MATH_DENSE_MATH_H_
 
 #include <cstddef>
-#include <cstdint>
 
 #include "cc/core/base/element_type.h"
 #include "cc/core/base/parallel_for.h"
@@ -33,9 +32,6 @@ struct DenseAddArgs {
   // before others read `out`.
   bool bypasses_cache = false;
 };
-
-// Computes the sum on the calling thread.
-void AddDense(const DenseAddArgs& args);
 
 // Computes the sum on the calling thread and the threads of `parallel_for`.
 void AddDense(const DenseAddArgs& args, const ParallelFor& parallel_for);

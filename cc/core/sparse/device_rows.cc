@@ -17,6 +17,8 @@
 namespace condacc {
 namespace {
 
+constexpr char kNoBadGradient[] = "The device has found a bad index that no gradient has";
+
 std::vector<const Gradient*> FirstOf(const std::list<Gradient>& gradients, size_t size) {
   std::vector<const Gradient*> first;
   first.reserve(size);
@@ -88,12 +90,13 @@ Status DeviceRows::WriteRows(const Merging& merging, Workspace& workspace, Merge
   return status.ok() && output.num_rows > 0 ? workspace.Write(merging.args, output) : status;
 }
 
-Status DeviceRows::ReadFailure(const int64_t* indices, size_t size, int64_t index_bound,
-                               Workspace& workspace, Status* failure) {
-  std::vector<int64_t> read(size);
-  const Status status = workspace.CopyNow(indices, size * sizeof(int64_t), read.data());
-  IndexSpan span{read.data(), size};
-  if (status.ok()) *failure = CheckIndices(index_bound, &span);
+Status DeviceRows::ReadFailure(const Gradient& gradient, Workspace& workspace, Status* failure) {
+  const IndexSpan& indices = gradient.index_span;
+  std::vector<int64_t> read(indices.size);
+  const Status status =
+      workspace.CopyNow(indices.data, indices.size * sizeof(int64_t), read.data());
+  IndexSpan span{read.data(), indices.size};
+  if (status.ok()) *failure = CheckIndices(gradient.index_bound, &span);
   return status;
 }
 
@@ -103,11 +106,9 @@ Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<Gradient>* grad
   int64_t end = merged_.num_rows;
   for (Gradient& g : *gradients) {
     if (!g.failure.ok()) continue;
-    const size_t size = g.index_span.size;
-    end += static_cast<int64_t>(size);
+    end += static_cast<int64_t>(g.index_span.size);
     if (end <= bad_entry) continue;
-    const Status status =
-        ReadFailure(g.index_span.data, size, g.index_bound, workspace, &g.failure);
+    const Status status = ReadFailure(g, workspace, &g.failure);
     if (!status.ok()) return status;
     if (g.failure.ok()) continue;
     g.indices = Buffer();
@@ -115,7 +116,7 @@ Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<Gradient>* grad
     has_found = true;
   }
   if (has_found) return Status();
-  return Status(StatusCode::kInternal, "The device has found a bad index that no gradient has");
+  return Status(StatusCode::kInternal, kNoBadGradient);
 }
 
 Status DeviceRows::MergeGood(std::list<Gradient>* gradients, Workspace& workspace,
@@ -185,21 +186,20 @@ void DeviceRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved,
 Status DeviceRows::RunSave(Workspace& workspace, SumPlacer place) {
   if (!failure_.ok()) return failure_;
   Merging merging;
-  Status status = StartMerging(std::exchange(saved_gradients_, {}), workspace, &merging);
+  const GradientRefs gradients = std::exchange(saved_gradients_, {});
+  Status status = StartMerging(gradients, workspace, &merging);
   const int64_t bad_entry = merging.report.bad_entry;
   if (status.ok() && bad_entry >= 0) {
-    const auto is_later = [&](const DeviceSource& source) {
-      return source.first_entry > bad_entry;
+    int64_t end = merged_.num_rows;
+    const auto has_bad_entry = [&](const Gradient* gradient) {
+      end += static_cast<int64_t>(gradient->index_span.size);
+      return end > bad_entry;
     };
-    const std::vector<DeviceSource>& sources = merging.args.sources;
-    const auto next = std::find_if(sources.begin(), sources.end(), is_later);
-    const DeviceSource& bad = *std::prev(next);
-    const int64_t end = next == sources.end() ? merging.args.num_entries : next->first_entry;
+    const auto bad = std::find_if(gradients.begin(), gradients.end(), has_bad_entry);
     Status failure;
-    status = ReadFailure(bad.indices, static_cast<size_t>(end - bad.first_entry), bad.index_bound,
-                         workspace, &failure);
-    if (!status.ok() || !failure.ok()) return status.ok() ? failure : status;
-    return Status(StatusCode::kInternal, "The device has found a bad index that no gradient has");
+    if (bad != gradients.end()) status = ReadFailure(**bad, workspace, &failure);
+    if (!status.ok() || !failure.ok()) return status.ok() ? CannotBeSaved(failure) : status;
+    return Status(StatusCode::kInternal, kNoBadGradient);
   }
   Merged rows;
   if (status.ok()) status = WriteRows(merging, workspace, &rows);

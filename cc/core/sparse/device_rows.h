@@ -85,8 +85,7 @@ class DeviceRows {
   // Allocates memory for this many rows.
   Status AllocateRows(int64_t num_rows, Workspace& workspace, Merged* rows) const;
   // Reads the indices of a gradient, and outputs the error of a bad one.
-  static Status ReadFailure(const int64_t* indices, size_t size, int64_t index_bound,
-                            Workspace& workspace, Status* failure);
+  static Status ReadFailure(const Gradient& gradient, Workspace& workspace, Status* failure);
   // Reads the indices of the gradients, starting with the one that contains entry `bad_entry`, and
   // sets the failure of those that have a bad index.
   Status FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,

@@ -28,13 +28,6 @@ struct SliceLayout {
   ElementType type = ElementType::kFloat32;
   size_t width = 0;
 
-  // Returns the layout of values of shape [n, d1, ...], which are n slices of d1 * ... elements.
-  static SliceLayout Of(ElementType type, const Shape& values) {
-    SliceLayout layout{type, 1};
-    for (int i = 1; i < values.rank(); ++i) layout.width *= static_cast<size_t>(values.dim(i));
-    return layout;
-  }
-
   size_t num_bytes() const { return width * SizeOf(type); }
   // Sums of float16 and bfloat16 are kept in float32.
   ElementType sum_type() const { return SumTypeOf(type); }
@@ -54,8 +47,13 @@ struct RowFormat {
   Shape values;  // Shape of the first gradient's values.
   SliceLayout layout;
 
+  // Returns the format of values of shape [n, d1, ...], which are n slices of d1 * ... elements.
   static RowFormat Of(ElementType type, const Shape& values) {
-    return {values, SliceLayout::Of(type, values)};
+    RowFormat format{values, {type, 1}};
+    for (int i = 1; i < values.rank(); ++i) {
+      format.layout.width *= static_cast<size_t>(values.dim(i));
+    }
+    return format;
   }
 
   // Returns the shape of the values of this many rows.

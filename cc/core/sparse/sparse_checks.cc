@@ -131,4 +131,10 @@ Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size
                     std::to_string(total_weight));
 }
 
+Status CannotBeSaved(const Status& failure) {
+  return Status(failure.code(), failure.message() +
+                                    ". The next take discards this gradient; until then, the round "
+                                    "cannot be saved");
+}
+
 }  // namespace condacc

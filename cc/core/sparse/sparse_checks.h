@@ -32,6 +32,9 @@ Status CheckIndices(int64_t index_bound, IndexSpan* span);
 Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size,
                       int64_t index_bound, double total_weight);
 
+// Returns the error of a save that a bad gradient prevents.
+Status CannotBeSaved(const Status& failure);
+
 }  // namespace condacc
 
 #endif  // CONDACC_CORE_SPARSE_SPARSE_CHECKS_H_

@@ -38,13 +38,6 @@ Status KeepIndices(int num_bits, Workspace& workspace, Gradient* gradient) {
   return status;
 }
 
-// Returns the error of a save that a bad gradient prevents.
-Status CannotBeSaved(const Status& failure) {
-  return Status(failure.code(), failure.message() +
-                                    ". The next take discards this gradient; until then, the round "
-                                    "cannot be saved");
-}
-
 }  // namespace
 
 template <class Rows>
@@ -75,7 +68,7 @@ Status SparseSum<Rows>::Supply([[maybe_unused]] Missing missing, Workspace& work
   span.size = static_cast<size_t>(gradient->indices_shape.dim(0));
   // Indices are checked before the values, which may be large, are copied.
   if (Rows::kIsHost) status = CheckIndices(gradient->index_bound, &span);
-  if (status.ok() && !gradient->owned) status = CopyValues(options_.type, workspace, gradient);
+  if (status.ok() && !gradient->owned) status = CopyValues(workspace, gradient);
   gradient->is_kept = status.ok();
   return status;
 }
@@ -176,18 +169,6 @@ Status SparseSum<Rows>::CheckEarly(const SavedGradient& early, const int64_t* in
   IndexSpan span{indices, static_cast<size_t>(early.shape.dim(0))};
   const Status status = CheckIndices(early.index_bound, &span);
   return status.ok() ? status : CannotBeSaved(status);
-}
-
-template <class Rows>
-Status SparseSum<Rows>::RunSave(Workspace& workspace, SumPlacer place) {
-  Status placed;
-  const auto place_once = [&](const Shape& shape, SumMemory* memory) {
-    placed = place(shape, memory);
-    return placed;
-  };
-  const Status status = rows_.RunSave(OfRows(workspace), place_once);
-  const bool is_bad = placed.ok() && status.code() == StatusCode::kInvalidArgument;
-  return is_bad ? CannotBeSaved(status) : status;
 }
 
 template <class Rows>

@@ -33,10 +33,9 @@ template <class Rows>
 class SparseSum final : public RoundSum {
  public:
   explicit SparseSum(const SumOptions& options)
-      : options_(options),
+      : RoundSum(options),
         order_(options, /*may_refuse=*/!Rows::kIsHost),
         rows_(options, format_) {}
-  ~SparseSum() override { Hold(-held_bytes_); }
 
   Status Check(const Gradient& gradient) const override;
   Missing MissingFrom(const Gradient& gradient) const override {
@@ -51,7 +50,9 @@ class SparseSum final : public RoundSum {
   SumKind kind() const override { return SumKind::kSparse; }
   Status BeginSave(SavedSum* saved) override;
   Status CheckEarly(const SavedGradient& early, const int64_t* indices) const override;
-  Status RunSave(Workspace& workspace, SumPlacer place) override;
+  Status RunSave(Workspace& workspace, SumPlacer place) override {
+    return rows_.RunSave(OfRows(workspace), place);
+  }
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   bool needs_preparation() const override { return true; }
   Status PrepareFinish(Workspace& workspace) override;
@@ -88,19 +89,12 @@ class SparseSum final : public RoundSum {
   void MoveBad(std::list<Gradient>* gradients) noexcept;
   // Outputs the numbers of all bad gradients to `refused_`, and returns the error of the first.
   Status RefuseBad();
-  // Adds to the bytes that count against the budget, modulo 2^64: a negated number subtracts.
-  void Hold(size_t bytes) noexcept {
-    held_bytes_ += bytes;
-    options_.budget->Add(bytes);
-  }
 
-  const SumOptions& options_;
   GradientOrder order_;
   std::list<Gradient> pending_;  // In the order in which they are added: the early ones last.
   // Points to the early gradients, in their order. Has room for all gradients of `order_`.
   std::vector<std::list<Gradient>::iterator> early_;
-  size_t pending_bytes_ = 0;  // Bytes of the first num_pending().
-  size_t held_bytes_ = 0;
+  size_t pending_bytes_ = 0;     // Bytes of the first num_pending().
   std::list<Gradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
   bool has_folded_ = false;  // If true, the last RunFold() has merged `folding_`.

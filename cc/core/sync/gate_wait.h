@@ -42,7 +42,7 @@ struct GateWait : Waiter<GateWait> {
     const char* why = "";
   };
 
-  GateWait(For what, std::string who, std::string run, int64_t after, Done done)
+  GateWait(For what, std::string who, std::string run, int64_t after, Done done = nullptr)
       : what(what), who(std::move(who)), run(std::move(run)), after(after), done(std::move(done)) {}
 
   bool is_of_worker() const { return what == For::kNextRound || what == For::kOpening; }

@@ -125,21 +125,6 @@ bool SyncGate::End(WorkerStep* step, bool is_done, bool any_added) noexcept {
   return step->dropped_;
 }
 
-void SyncGate::Come(const std::string& worker, const std::string& run) {
-  CompletingLock lock(&mu_, &ended_);
-  const auto coming = roster_.Come(worker, run, options_.num_workers);
-  if (coming == Roster::Coming::kReplaces) EndSteps(worker);
-  ReleaseWaits();
-}
-
-void SyncGate::Renew(const std::string& worker, const std::string& run) {
-  CompletingLock lock(&mu_, &ended_);
-  const auto coming = roster_.Come(worker, run, options_.num_workers);
-  if (coming == Roster::Coming::kReplaced) return;
-  EndSteps(worker);
-  ReleaseWaits();
-}
-
 void SyncGate::Leave(const std::string& worker, const std::string& run, bool is_lost) {
   CompletingLock lock(&mu_, &ended_);
   const auto absence = is_lost ? WorkerState::kLost : WorkerState::kLeft;

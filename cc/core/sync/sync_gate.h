@@ -160,11 +160,6 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // the local step of the next.
   Status Enter(const std::string& worker, const std::string& run, int64_t local_step,
                std::unique_ptr<WorkerStep>* step);
-  // Tells the gate that there is a worker, so that it is waited for.
-  void Come(const std::string& worker, const std::string& run);
-  // Tells the gate that a worker has a new session. Ends the steps and waits of its earlier
-  // session.
-  void Renew(const std::string& worker, const std::string& run);
   // Tells the gate that a worker has ended, so that its gradients are no longer expected. `is_lost`
   // means that it has failed. The worker may enter again. Does nothing if another run has replaced
   // this one.
@@ -172,7 +167,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Tells the gate that the process of a worker is gone: its slot becomes free.
   void Lose(const std::string& worker);
 
-  // Begins a wait, which may complete at once. The errors of a worker's wait are
+  // Begins a wait, which may complete at once. A wait for an opening is also how a new session of a
+  // worker comes: it ends the steps and waits of the worker's earlier sessions. The errors of a
+  // worker's wait are
   // - FailedPrecondition if another run has replaced the worker's;
   // - for kNextRound, OutOfRange after Close(), and Cancelled if the chief of the same run has been
   //   dismissed. kOpening waits for the next opening instead. But if the worker comes for the
@@ -198,7 +195,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // gate only if ChiefState::MayVolunteer(); otherwise it gets the current round. It
   // is not replaced by another chief, but waits beside it. Returns OutOfRange if there is no
   // higher round. If the process of the chief is a worker as well, `worker` is its name: it comes
-  // or, if a new round begins, its steps and waits end as in Renew().
+  // or, if a new round begins, its steps and waits end.
   Status Prepare(const Chief& chief, int64_t above, bool volunteers, Prepared* prepared,
                  const std::string& worker = "");
   // Opens the gate, unless it is open since the same Prepare(). Returns FailedPrecondition unless
@@ -236,7 +233,6 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Replaces what has been counted. The rounds go on. After an error nothing has changed.
   Status Restore(const std::vector<int64_t>& saved);
 
-  const std::string& name() const { return name_; }
   State state() const;
   std::string Describe() const;
 
@@ -245,7 +241,6 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   using WorkerState = Roster::State;
 
   static const GateWait::End kReplacedWorker;
-  static const GateWait::End kReplacedChief;
 
   WorkerStep::Claim Claim(WorkerStep* step) noexcept CONDACC_EXCLUDES(mu_);
   // Ends a step. Returns whether its gradients were dropped.
@@ -328,10 +323,6 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void OnTimer();
   // Releases the observers whose GateWait::patience the round has exceeded.
   void ReleaseReports(Clock::time_point now) noexcept CONDACC_REQUIRES(mu_);
-  // Returns whether a worker has come too late for its training.
-  bool IsLate(const GateWait& wait) const CONDACC_REQUIRES(mu_) {
-    return wait.is_late && chief_.is_closed() && options_.report > Clock::duration::zero();
-  }
   // Ends the waits of the chief, because no worker is left.
   void EndAbandonedRound() noexcept CONDACC_REQUIRES(mu_);
   void TakeOverLocked() noexcept CONDACC_REQUIRES(mu_);

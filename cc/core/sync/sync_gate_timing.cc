@@ -26,9 +26,10 @@ void SyncGate::ArmTimer() noexcept {
   const auto timeout = std::max(deadline - Clock::now(), Clock::duration::zero());
   try {
     // It completes ops, whose runtime may run the ops that follow in the same thread.
-    timer_ = TimerQueue::Global().ScheduleLong(timeout, [weak = weak_from_this()] {
+    const auto call = [weak = weak_from_this()] {
       if (const std::shared_ptr<SyncGate> gate = weak.lock()) gate->OnTimer();
-    });
+    };
+    timer_ = TimerQueue::Global().Schedule(timeout, call, /*may_block=*/true);
   } catch (const std::bad_alloc&) {
     return;
   }
@@ -56,7 +57,10 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
 }
 
 SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noexcept {
-  if (IsLate(wait)) return wait.began + options_.report;
+  // A worker may have come too late for its training.
+  if (wait.is_late && chief_.is_closed() && options_.report > Clock::duration::zero()) {
+    return wait.began + options_.report;
+  }
   if (wait.what != GateWait::For::kReport || wait.after == round_) return Clock::time_point::max();
   // If no worker waits when a report is due, the gate checks again after the same time.
   const auto patience = std::max(wait.patience, SyncGate::kShortestDuration);
@@ -91,7 +95,7 @@ void SyncGate::OnTimer() {
     }
     if (has_waiting_workers()) ReleaseReports(now);
     for (GateWait* const wait : open_waits_) {
-      if (IsLate(*wait) && now >= wait->began + options_.report) Release(wait, GateWait::End());
+      if (now >= DeadlineOf(*wait)) Release(wait, GateWait::End());
     }
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
                          now >= round_began_ + options_.report;

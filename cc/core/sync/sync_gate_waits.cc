@@ -15,6 +15,9 @@ constexpr GateWait::End kEvent{};
 constexpr GateWait::End kCancelled{StatusCode::kCancelled, "the wait was cancelled"};
 constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has ended"};
 constexpr GateWait::End kDismissed{StatusCode::kOutOfRange, "the session ends"};
+constexpr GateWait::End kReplacedChief{
+    StatusCode::kFailedPrecondition,
+    "another chief has opened the gate since this one did, and this one has to end"};
 constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
                                     "the chief of this worker's process has ended"};
 
@@ -25,10 +28,6 @@ int Roster::Worker::* NumberOf(const GateWait& wait) {
 }
 
 }  // namespace
-
-const GateWait::End SyncGate::kReplacedChief{
-    StatusCode::kFailedPrecondition,
-    "another chief has opened the gate since this one did, and this one has to end"};
 
 const GateWait::End SyncGate::kReplacedWorker{
     StatusCode::kFailedPrecondition,

@@ -87,7 +87,8 @@ absl::Status Reset(AccumulatorResource& accumulator, const ResetAttributes& attr
 }
 
 // Input: handle. Output: state.
-absl::Status Save(AccumulatorResource& accumulator, const NoAttributes&, OpKernelContext* ctx) {
+absl::Status SaveAccumulator(AccumulatorResource& accumulator, const NoAttributes&,
+                             OpKernelContext* ctx) {
   absl::Status allocated;
   const auto allocate = [&](size_t num_bytes, char** memory) {
     Tensor* state = nullptr;
@@ -104,7 +105,8 @@ absl::Status Save(AccumulatorResource& accumulator, const NoAttributes&, OpKerne
 }
 
 // Inputs: handle, state.
-absl::Status Restore(AccumulatorResource& accumulator, const NoAttributes&, OpKernelContext* ctx) {
+absl::Status RestoreAccumulator(AccumulatorResource& accumulator, const NoAttributes&,
+                                OpKernelContext* ctx) {
   const Tensor& state = ctx->input(1);
   if (state.dims() != 1) {
     return accumulator.Invalid(absl::StrCat("Argument state must be a vector, but had bad shape ",
@@ -117,31 +119,26 @@ absl::Status Restore(AccumulatorResource& accumulator, const NoAttributes&, OpKe
                                            static_cast<size_t>(bytes.size()), *workspace));
 }
 
-// These ops free or copy memory, and may have to wait for a fold or a take.
-using ResetOp = ResourceOp<AccumulatorResource, ResetAttributes, Reset, /*kIsExpensive=*/true>;
-using SaveOp = ResourceOp<AccumulatorResource, NoAttributes, Save, /*kIsExpensive=*/true>;
-using RestoreOp = ResourceOp<AccumulatorResource, NoAttributes, Restore, /*kIsExpensive=*/true>;
-
-using NumAccumulatedOp = CounterOp<int32_t, &Accumulator::num_accumulated>;
-using NumDroppedOp = CounterOp<int64_t, &Accumulator::num_dropped>;
-using SetGlobalStepOp = ResourceOp<AccumulatorResource, NoAttributes, SetGlobalStep>;
-using GlobalStepOp = CounterOp<int64_t, &Accumulator::global_step>;
+// Resets, saves and restores free or copy memory, and may have to wait for a fold or a take.
+constexpr bool kIsExpensive = true;
 
 // All inputs and outputs of these ops are in host memory, so one kernel serves devices of every
 // type.
 [[maybe_unused]] const bool kAccumulatorsAnywhere[] = {
-    RegisterKernel<NumAccumulatedOp>("Condacc>AccumulatorNumAccumulated", DEVICE_DEFAULT,
-                                     {"handles", "num_accumulated"}),
-    RegisterKernel<NumDroppedOp>("Condacc>AccumulatorNumDropped", DEVICE_DEFAULT,
-                                 {"handle", "num_dropped"}),
-    RegisterKernel<GlobalStepOp>("Condacc>AccumulatorGlobalStep", DEVICE_DEFAULT,
-                                 {"handle", "global_step"}),
-    RegisterKernel<SetGlobalStepOp>("Condacc>AccumulatorSetGlobalStep", DEVICE_DEFAULT,
-                                    {"handle", "new_global_step"}),
-    RegisterKernel<ResetOp>("Condacc>AccumulatorReset", DEVICE_DEFAULT,
-                            {"handle", "global_step", "num_discarded"}),
-    RegisterKernel<SaveOp>("Condacc>AccumulatorSave", DEVICE_DEFAULT, {"handle", "state"}),
-    RegisterKernel<RestoreOp>("Condacc>AccumulatorRestore", DEVICE_DEFAULT, {"handle", "state"}),
+    RegisterKernel<CounterOp<int32_t, &Accumulator::num_accumulated>>(
+        "Condacc>AccumulatorNumAccumulated", DEVICE_DEFAULT, {"handles", "num_accumulated"}),
+    RegisterKernel<CounterOp<int64_t, &Accumulator::num_dropped>>(
+        "Condacc>AccumulatorNumDropped", DEVICE_DEFAULT, {"handle", "num_dropped"}),
+    RegisterKernel<CounterOp<int64_t, &Accumulator::global_step>>(
+        "Condacc>AccumulatorGlobalStep", DEVICE_DEFAULT, {"handle", "global_step"}),
+    RegisterKernel<ResourceOp<SetGlobalStep>>("Condacc>AccumulatorSetGlobalStep", DEVICE_DEFAULT,
+                                              {"handle", "new_global_step"}),
+    RegisterKernel<ResourceOp<Reset, kIsExpensive>>("Condacc>AccumulatorReset", DEVICE_DEFAULT,
+                                                    {"handle", "global_step", "num_discarded"}),
+    RegisterKernel<ResourceOp<SaveAccumulator, kIsExpensive>>("Condacc>AccumulatorSave",
+                                                              DEVICE_DEFAULT, {"handle", "state"}),
+    RegisterKernel<ResourceOp<RestoreAccumulator, kIsExpensive>>(
+        "Condacc>AccumulatorRestore", DEVICE_DEFAULT, {"handle", "state"}),
 };
 
 }  // namespace

@@ -1,6 +1,4 @@
 // The kernel that multiplies the gradients of a micro-batch by its weight.
-#include <complex>
-
 #include "absl/status/status.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
@@ -13,16 +11,6 @@ namespace {
 
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
-
-// The type of a real factor of elements of type T.
-template <typename T>
-struct FactorOf {
-  using Type = T;
-};
-template <typename Real>
-struct FactorOf<std::complex<Real>> {
-  using Type = Real;
-};
 
 // Multiplies tensors by a real factor. Inputs: the tensors, and the factor. A factor of 0 makes
 // zeros, even of infinities.
@@ -48,9 +36,10 @@ class MultiplyOp : public Kernel {
   static void Multiply(OpKernelContext* ctx, const Tensor& values, double factor, Tensor* product) {
     const T* const in = values.flat<T>().data();
     T* const out = product->flat<T>().data();
-    const auto by = static_cast<typename FactorOf<T>::Type>(factor);
+    using Real = typename Eigen::NumTraits<T>::Real;
+    const auto by = static_cast<Real>(factor);
     const auto multiply = [in, out, by](Eigen::Index begin, Eigen::Index end) {
-      if (by == typename FactorOf<T>::Type(0)) {
+      if (by == Real(0)) {
         for (Eigen::Index i = begin; i < end; ++i) out[i] = T(0);
       } else {
         for (Eigen::Index i = begin; i < end; ++i) out[i] = in[i] * by;

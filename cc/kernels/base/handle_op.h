@@ -132,6 +132,16 @@ class HandleOp : public Kernel {
   tensorflow::core::WeakPtr<Resource> resource_ CONDACC_GUARDED_BY(mu_);
 };
 
+// The op of a resource that is made from its name.
+template <class Resource>
+class NamedHandleOp : public HandleOp<Resource> {
+ public:
+  using HandleOp<Resource>::HandleOp;
+
+ private:
+  Resource* NewResource() const override { return new Resource(this->resource_name()); }
+};
+
 }  // namespace condacc
 
 #endif  // CONDACC_KERNELS_BASE_HANDLE_OP_H_

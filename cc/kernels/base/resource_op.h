@@ -41,19 +41,23 @@ struct NoAttributes {
   absl::Status Read(tensorflow::OpKernelConstruction*) { return absl::OkStatus(); }
 };
 
-// An op that calls `kRun` with the resource that input 0 is a handle of. `kRun` reads the other
-// inputs and sets the outputs. Attributes::Read() reads the op's attributes. `kIsExpensive` tells
-// TensorFlow whether the op may take long, so that it does not run it in a thread that others need.
+// An op that calls the function `kRun` with the resource that input 0 is a handle of. The function
+// reads the other inputs and sets the outputs. Attributes::Read() reads the op's attributes.
+// `kIsExpensive` tells TensorFlow whether the op may take long, so that it does not run it in a
+// thread that others need.
 //
 // Example:
 //   absl::Status Close(SyncGateResource& gate, const ChiefAttributes& attributes,
 //                      OpKernelContext* ctx);
-//   using CloseOp = ResourceOp<SyncGateResource, ChiefAttributes, Close>;
+//   RegisterKernel<ResourceOp<Close>>("Condacc>SyncGateClose", tensorflow::DEVICE_CPU, {});
+template <auto kRun, bool kIsExpensive = false>
+class ResourceOp;
+
 template <class Resource, class Attributes,
           absl::Status (*kRun)(Resource& resource, const Attributes& attributes,
                                tensorflow::OpKernelContext* ctx),
-          bool kIsExpensive = false>
-class ResourceOp : public Kernel {
+          bool kIsExpensive>
+class ResourceOp<kRun, kIsExpensive> : public Kernel {
  public:
   explicit ResourceOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, attributes_.Read(ctx));

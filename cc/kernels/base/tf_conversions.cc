@@ -64,13 +64,6 @@ constexpr TypePair kTypes[] = {
     {tensorflow::DT_INT64, ElementType::kInt64},
 };
 
-template <typename TfShape>
-Shape ConvertShape(const TfShape& tf_shape) {
-  Shape shape;
-  for (int i = 0; i < tf_shape.dims(); ++i) shape.AddDim(tf_shape.dim_size(i));
-  return shape;
-}
-
 void Unref(void* tensor_buffer) {
   if (tensor_buffer != nullptr) static_cast<TensorBuffer*>(tensor_buffer)->Unref();
 }
@@ -112,10 +105,11 @@ absl::Status ConvertShape(const Shape& shape, TensorShape* tf_shape) {
   return status;
 }
 
-Shape ShapeOf(const TensorShape& shape) { return ConvertShape(shape); }
-
-Shape ShapeOf(const tensorflow::PartialTensorShape& shape) {
-  return shape.unknown_rank() ? Shape::UnknownRank() : ConvertShape(shape);
+Shape ShapeOf(const tensorflow::PartialTensorShape& tf_shape) {
+  if (tf_shape.unknown_rank()) return Shape::UnknownRank();
+  Shape shape;
+  for (int i = 0; i < tf_shape.dims(); ++i) shape.AddDim(tf_shape.dim_size(i));
+  return shape;
 }
 
 Buffer BufferOf(const Tensor& tensor) {

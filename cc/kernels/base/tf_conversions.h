@@ -26,8 +26,6 @@ inline absl::Status ToAbsl(const Status& status) {
           static_cast<int>(absl::StatusCode::kFailedPrecondition) &&
       static_cast<int>(StatusCode::kOutOfRange) ==
           static_cast<int>(absl::StatusCode::kOutOfRange) &&
-      static_cast<int>(StatusCode::kUnimplemented) ==
-          static_cast<int>(absl::StatusCode::kUnimplemented) &&
       static_cast<int>(StatusCode::kResourceExhausted) ==
           static_cast<int>(absl::StatusCode::kResourceExhausted) &&
       static_cast<int>(StatusCode::kInternal) == static_cast<int>(absl::StatusCode::kInternal));
@@ -39,7 +37,6 @@ tensorflow::DataType DataTypeOf(ElementType type);
 
 // Returns an error if the shape is too large for a tensor.
 absl::Status ConvertShape(const Shape& shape, tensorflow::TensorShape* tf_shape);
-Shape ShapeOf(const tensorflow::TensorShape& shape);
 Shape ShapeOf(const tensorflow::PartialTensorShape& shape);
 
 // Returns a buffer that refers to the tensor's memory and keeps it alive.

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/staleness/staleness_gate.h"
+#include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/resource_op.h"
@@ -194,14 +195,9 @@ absl::Status DecideNamed(StalenessGateResource& resource, const DecideAttributes
   return resource.Named(OutputDecision<StepVariable, ReadFrom>(resource, attributes, ctx));
 }
 
+// See ApplyOp::IsExpensive().
 template <class StepVariable, class ReadFrom>
-class DecideOp : public ResourceOp<StalenessGateResource, DecideAttributes,
-                                   DecideNamed<StepVariable, ReadFrom>> {
- public:
-  using DecideOp::ResourceOp::ResourceOp;
-  // See ApplyOp::IsExpensive().
-  bool IsExpensive() override { return ReadFrom::kWaitsForDevice; }
-};
+using DecideOp = ResourceOp<DecideNamed<StepVariable, ReadFrom>, ReadFrom::kWaitsForDevice>;
 
 struct CounterAttributes {
   std::string counter;
@@ -233,33 +229,25 @@ absl::Status OutputRecentStaleness(StalenessGateResource& resource,
   return OutputVector(ctx, 0, resource.gate().counts(attributes.counter).recent);
 }
 
-absl::Status Save(StalenessGateResource& resource, const CounterAttributes& attributes,
-                  OpKernelContext* ctx) {
+absl::Status SaveCounter(StalenessGateResource& resource, const CounterAttributes& attributes,
+                         OpKernelContext* ctx) {
   return OutputVector(ctx, 0, resource.gate().Save(attributes.counter));
 }
 
 // Inputs: gate, state.
-absl::Status Restore(StalenessGateResource& resource, const CounterAttributes& attributes,
-                     OpKernelContext* ctx) {
+absl::Status RestoreCounter(StalenessGateResource& resource, const CounterAttributes& attributes,
+                            OpKernelContext* ctx) {
   std::vector<int64_t> state;
   TF_RETURN_IF_ERROR(ReadVector(ctx, 1, "state", &state));
   return ToAbsl(resource.gate().Restore(attributes.counter, state, resource.title()));
 }
 
-using EndOp = ResourceOp<StalenessReservationResource, NoAttributes, End>;
-using GateNumAcceptedOp = ResourceOp<StalenessGateResource, CounterAttributes,
-                                     OutputCount<&StalenessGate::Counts::num_accepted>>;
-using GateNumDroppedOp = ResourceOp<StalenessGateResource, CounterAttributes,
-                                    OutputCount<&StalenessGate::Counts::num_dropped>>;
-using RecentStalenessOp =
-    ResourceOp<StalenessGateResource, CounterAttributes, OutputRecentStaleness>;
-using SaveCounterOp = ResourceOp<StalenessGateResource, CounterAttributes, Save>;
-using RestoreCounterOp = ResourceOp<StalenessGateResource, CounterAttributes, Restore>;
-using HostDecideOp = DecideOp<ResourceStep, FromHostMemory>;
-using HostDecideRefOp = DecideOp<RefStep, FromHostMemory>;
-
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecide").Device(DEVICE_CPU), HostDecideOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef").Device(DEVICE_CPU), HostDecideRefOp);
+[[maybe_unused]] const bool kDecisions[] = {
+    RegisterKernel<DecideOp<ResourceStep, FromHostMemory>>("Condacc>StalenessGateDecide",
+                                                           DEVICE_CPU, {}),
+    RegisterKernel<DecideOp<RefStep, FromHostMemory>>("Condacc>StalenessGateDecideRef", DEVICE_CPU,
+                                                      {}),
+};
 
 // The kernels on a GPU are for step variables there, where the gate must be as well. They have a
 // lower priority, so if the user leaves the choice of the device to TensorFlow, it chooses the CPU,
@@ -267,31 +255,32 @@ REGISTER_KERNEL_BUILDER(Name("Condacc>StalenessGateDecideRef").Device(DEVICE_CPU
 constexpr int kAfterCpu = -1;
 
 [[maybe_unused]] const bool kStalenessGates[] = {
-    RegisterOnCpuAndGpu<StalenessGateOp>("Condacc>StalenessGate", {"gate"}, kAfterCpu),
-    RegisterOnCpuAndGpu<EndOp>("Condacc>StalenessGateEnd", {"reservation", "applied"}, kAfterCpu),
-    RegisterOnCpuAndGpu<GateNumAcceptedOp>("Condacc>StalenessGateNumAccepted",
-                                           {"gate", "num_accepted"}, kAfterCpu),
-    RegisterOnCpuAndGpu<GateNumDroppedOp>("Condacc>StalenessGateNumDropped",
-                                          {"gate", "num_dropped"}, kAfterCpu),
-    RegisterOnCpuAndGpu<RecentStalenessOp>("Condacc>StalenessGateRecentStaleness",
-                                           {"gate", "staleness"}, kAfterCpu),
-    RegisterOnCpuAndGpu<SaveCounterOp>("Condacc>StalenessGateSave", {"gate", "state"}, kAfterCpu),
-    RegisterOnCpuAndGpu<RestoreCounterOp>("Condacc>StalenessGateRestore", {"gate", "state"},
-                                          kAfterCpu),
+    RegisterOnCpuAndGpu<NamedHandleOp<StalenessGateResource>>("Condacc>StalenessGate", {"gate"},
+                                                              kAfterCpu),
+    RegisterOnCpuAndGpu<ResourceOp<End>>("Condacc>StalenessGateEnd", {"reservation", "applied"},
+                                         kAfterCpu),
+    RegisterOnCpuAndGpu<ResourceOp<OutputCount<&StalenessGate::Counts::num_accepted>>>(
+        "Condacc>StalenessGateNumAccepted", {"gate", "num_accepted"}, kAfterCpu),
+    RegisterOnCpuAndGpu<ResourceOp<OutputCount<&StalenessGate::Counts::num_dropped>>>(
+        "Condacc>StalenessGateNumDropped", {"gate", "num_dropped"}, kAfterCpu),
+    RegisterOnCpuAndGpu<ResourceOp<OutputRecentStaleness>>("Condacc>StalenessGateRecentStaleness",
+                                                           {"gate", "staleness"}, kAfterCpu),
+    RegisterOnCpuAndGpu<ResourceOp<SaveCounter>>("Condacc>StalenessGateSave", {"gate", "state"},
+                                                 kAfterCpu),
+    RegisterOnCpuAndGpu<ResourceOp<RestoreCounter>>("Condacc>StalenessGateRestore",
+                                                    {"gate", "state"}, kAfterCpu),
 };
 
 #if defined(CONDACC_CUDA)
 
 using tensorflow::DEVICE_GPU;
-using GpuDecideOp = DecideOp<ResourceStep, FromDeviceMemory>;
-using GpuDecideRefOp = DecideOp<RefStep, FromDeviceMemory>;
 
 [[maybe_unused]] const bool kDecisionsOnGpu[] = {
-    RegisterKernel<GpuDecideOp>(
+    RegisterKernel<DecideOp<ResourceStep, FromDeviceMemory>>(
         "Condacc>StalenessGateDecide", DEVICE_GPU,
         {"gate", "step", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
     // The input `step` is in the memory of its variable.
-    RegisterKernel<GpuDecideRefOp>(
+    RegisterKernel<DecideOp<RefStep, FromDeviceMemory>>(
         "Condacc>StalenessGateDecideRef", DEVICE_GPU,
         {"gate", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
 };

@@ -26,10 +26,9 @@ void StalenessReservationResource::Open(const StalenessGate::Decision& decision,
                    << decision.step << " is still under way after "
                    << static_cast<double>(timeout.count()) / 1e3 << " s; "
                    << gate->gate().num_dropped() - decision.num_dropped
-                   << " updates of all optimizers of this step were dropped meanwhile (staleness "
-                      "gate '"
-                   << gate->name()
-                   << "'). With staleness 0, all others are dropped until it ends. Its worker may "
+                   << " updates of all optimizers of this step were dropped meanwhile ("
+                   << gate->title()
+                   << "). With staleness 0, all others are dropped until it ends. Its worker may "
                       "have been stopped or lost, or the wrapped optimizer waits for other "
                       "workers, which it must not do.";
     };

@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/staleness/staleness_gate.h"
-#include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/resource.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
@@ -25,10 +24,8 @@ class StalenessGateResource : public PluginResource {
   explicit StalenessGateResource(std::string name) : name_(std::move(name)) {}
 
   StalenessGate& gate() { return gate_; }
-  const std::string& name() const { return name_; }
   std::string DebugString() const override {
-    return absl::StrCat("staleness gate '", name_, "' with ", gate_.num_open(),
-                        " updates under way");
+    return absl::StrCat(title(), " with ", gate_.num_open(), " updates under way");
   }
   std::string title() const { return absl::StrCat("staleness gate '", name_, "'"); }
   // Returns the same error with the title in brackets appended to its message.
@@ -71,16 +68,6 @@ class StalenessReservationResource : public PluginResource {
   const std::string counter_;
   TimerQueue::Ticket stall_timer_ = TimerQueue::kNoTicket;
   std::atomic<bool> is_open_{false};
-};
-
-class StalenessGateOp : public HandleOp<StalenessGateResource> {
- public:
-  using HandleOp::HandleOp;
-
- private:
-  StalenessGateResource* NewResource() const override {
-    return new StalenessGateResource(resource_name());
-  }
 };
 
 }  // namespace condacc

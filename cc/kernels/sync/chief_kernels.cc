@@ -190,22 +190,16 @@ class RequireTakenOp : public Kernel {
   std::string accumulator_;
 };
 
-using PrepareOp = ResourceOp<SyncGateResource, PrepareAttributes, Prepare>;
-using OpenOp = ResourceOp<SyncGateResource, OpenAttributes, Open>;
-using AdvanceOp = ResourceOp<SyncGateResource, ChiefAttributes, Advance>;
-using AddCreditsOp = ResourceOp<SyncGateResource, ChiefAttributes, AddCredits>;
-using ExpectOp = ResourceOp<SyncGateResource, ExpectAttributes, Expect>;
-using CloseOp = ResourceOp<SyncGateResource, ChiefAttributes, Close>;
-using DismissOp = ResourceOp<SyncGateResource, ChiefAttributes, Dismiss>;
-
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateSession").Device(DEVICE_CPU), SessionOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePrepare").Device(DEVICE_CPU), PrepareOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateOpen").Device(DEVICE_CPU), OpenOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAdvance").Device(DEVICE_CPU), AdvanceOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateAddCredits").Device(DEVICE_CPU), AddCreditsOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateExpect").Device(DEVICE_CPU), ExpectOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClose").Device(DEVICE_CPU), CloseOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateDismiss").Device(DEVICE_CPU), DismissOp);
+[[maybe_unused]] const bool kChiefOps[] = {
+    RegisterKernel<SessionOp>("Condacc>SyncGateSession", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Prepare>>("Condacc>SyncGatePrepare", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Open>>("Condacc>SyncGateOpen", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Advance>>("Condacc>SyncGateAdvance", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<AddCredits>>("Condacc>SyncGateAddCredits", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Expect>>("Condacc>SyncGateExpect", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Close>>("Condacc>SyncGateClose", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Dismiss>>("Condacc>SyncGateDismiss", DEVICE_CPU, {}),
+};
 
 // The value is in the memory of the device that took it.
 [[maybe_unused]] const bool kHasRequireTaken =

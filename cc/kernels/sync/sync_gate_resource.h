@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cc/core/sync/sync_gate.h"
-#include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -44,14 +43,6 @@ class WorkerStepResource : public PluginResource {
 
  private:
   std::unique_ptr<WorkerStep> step_;
-};
-
-class SyncGateOp : public HandleOp<SyncGateResource> {
- public:
-  using HandleOp::HandleOp;
-
- private:
-  SyncGateResource* NewResource() const override { return new SyncGateResource(resource_name()); }
 };
 
 // The attributes by which ops name a chief.

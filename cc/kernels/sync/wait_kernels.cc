@@ -27,15 +27,10 @@ using tensorflow::TensorShape;
 using tensorflow::core::RefCountPtr;
 using WorkerStepPtr = RefCountPtr<WorkerStepResource>;
 
-// The gate at which an op waits, and the arguments of its GateWait.
+// What an op waits for, and at which gate.
 struct WaitArgs {
   std::shared_ptr<SyncGate> gate;
-  GateWait::For what = GateWait::For::kNextRound;
-  std::string who;
-  std::string run;
-  int64_t session = 0;
-  int64_t after = 0;
-  GateWait::Clock::duration patience{};
+  GateWait::Ptr wait;
   // The step that ends when the wait begins, if there is one, and whether any of its gradients was
   // added.
   WorkerStepPtr step;
@@ -54,7 +49,7 @@ class WaitExecution : public AsyncExecution {
   // Allocates the outputs, so that nothing can fail when a step or the wait ends.
   absl::Status Reserve(const WaitArgs& args) {
     TF_RETURN_IF_ERROR(ctx()->allocate_output(0, TensorShape({}), &round_));
-    if (args.what == GateWait::For::kReport) {
+    if (args.wait->what == GateWait::For::kReport) {
       return ctx()->allocate_output(1, TensorShape({}), &report_);
     }
     if (args.step == nullptr) return absl::OkStatus();
@@ -98,17 +93,13 @@ class WaitOp : public AsyncKernel<WaitExecution> {
     WaitArgs args;
     TF_RETURN_IF_ERROR(kRead(execution->ctx(), attributes_, &args));
     TF_RETURN_IF_ERROR(execution->Reserve(args));
-    const auto wait =
-        std::make_shared<GateWait>(args.what, args.who, args.run, args.after,
-                                   [execution, gate = args.gate](const GateWait& ended) {
-                                     execution->Complete(*gate, ended);
-                                   });
-    wait->session = args.session;
-    wait->patience = args.patience;
-    const auto cancel = [gate = args.gate, wait] { gate->Cancel(wait); };
+    args.wait->done = [execution, gate = args.gate](const GateWait& ended) {
+      execution->Complete(*gate, ended);
+    };
+    const auto cancel = [gate = args.gate, wait = args.wait] { gate->Cancel(wait); };
     if (!execution->OnCancel(cancel)) cancel();
     if (args.step != nullptr) execution->SetDropped(args.step->step().Done(args.any_added));
-    args.gate->Wait(wait);
+    args.gate->Wait(args.wait);
     return absl::OkStatus();
   }
 
@@ -127,36 +118,35 @@ absl::Status ReadFinish(OpKernelContext* ctx, const NoAttributes&, WaitArgs* arg
   }
   const WorkerStep& step = found->step();
   args->gate = step.gate();
-  args->who = step.worker();
-  args->run = step.run();
-  args->after = step.local_step();
+  args->wait = std::make_shared<GateWait>(GateWait::For::kNextRound, step.worker(), step.run(),
+                                          step.local_step());
   args->step = std::move(found);
   return absl::OkStatus();
 }
 
 // Reads input 0.
-absl::Status ReadGate(OpKernelContext* ctx, GateWait::For what, WaitArgs* args) {
+absl::Status ReadGate(OpKernelContext* ctx, WaitArgs* args) {
   RefCountPtr<SyncGateResource> found;
   TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
   args->gate = found->gate();
-  args->what = what;
   return absl::OkStatus();
 }
 
 // Input: gate. Output: round.
 absl::Status ReadAwaitOpen(OpKernelContext* ctx, const WorkerAttributes& attributes,
                            WaitArgs* args) {
-  args->who = attributes.worker;
-  args->run = attributes.run;
-  return ReadGate(ctx, GateWait::For::kOpening, args);
+  args->wait =
+      std::make_shared<GateWait>(GateWait::For::kOpening, attributes.worker, attributes.run, 0);
+  return ReadGate(ctx, args);
 }
 
 // Inputs: gate, session. Output: round.
 absl::Status ReadAwaitFull(OpKernelContext* ctx, const ChiefAttributes& attributes,
                            WaitArgs* args) {
-  args->run = attributes.chief;  // A chief waits under its name.
-  TF_RETURN_IF_ERROR(ReadGate(ctx, GateWait::For::kFullRound, args));
-  return ReadScalar(ctx, 1, "session", &args->session);
+  // A chief waits under its name.
+  args->wait = std::make_shared<GateWait>(GateWait::For::kFullRound, "", attributes.chief, 0);
+  TF_RETURN_IF_ERROR(ReadGate(ctx, args));
+  return ReadScalar(ctx, 1, "session", &args->wait->session);
 }
 
 struct ReportAttributes {
@@ -171,11 +161,12 @@ struct ReportAttributes {
 
 // Inputs: gate, session, seen. Outputs: round, report.
 absl::Status ReadReport(OpKernelContext* ctx, const ReportAttributes& attributes, WaitArgs* args) {
-  args->run = attributes.run;
-  args->patience = attributes.patience;
-  TF_RETURN_IF_ERROR(ReadGate(ctx, GateWait::For::kReport, args));
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "session", &args->session));
-  return ReadScalar(ctx, 2, "seen", &args->after);
+  int64_t seen = 0;
+  TF_RETURN_IF_ERROR(ReadGate(ctx, args));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "seen", &seen));
+  args->wait = std::make_shared<GateWait>(GateWait::For::kReport, "", attributes.run, seen);
+  args->wait->patience = attributes.patience;
+  return ReadScalar(ctx, 1, "session", &args->wait->session);
 }
 
 using FinishOp = WaitOp<NoAttributes, ReadFinish>;

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "cc/core/accumulator/apply_result.h"
 #include "cc/core/sync/sync_gate.h"
+#include "cc/kernels/base/handle_op.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/resource_op.h"
@@ -127,34 +129,28 @@ absl::Status OutputState(SyncGateResource& resource, const NoAttributes&, OpKern
 }
 
 // Input: gate. Output: state.
-absl::Status Save(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
+absl::Status SaveGate(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
   return OutputVector(ctx, 0, resource.gate()->Save());
 }
 
 // Inputs: gate, state.
-absl::Status Restore(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
+absl::Status RestoreGate(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
   std::vector<int64_t> state;
   TF_RETURN_IF_ERROR(ReadVector(ctx, 1, "state", &state));
   return ToAbsl(resource.gate()->Restore(state));
 }
 
-using EnterOp = ResourceOp<SyncGateResource, WorkerAttributes, Enter>;
-using ClaimOp = ResourceOp<WorkerStepResource, NoAttributes, Claim>;
-using LeaveOp = ResourceOp<SyncGateResource, LeaveAttributes, Leave>;
-using LoseOp = ResourceOp<SyncGateResource, NoAttributes, Lose>;
-using StateOp = ResourceOp<SyncGateResource, NoAttributes, OutputState>;
-using SaveGateOp = ResourceOp<SyncGateResource, NoAttributes, Save>;
-using RestoreGateOp = ResourceOp<SyncGateResource, NoAttributes, Restore>;
-
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGate").Device(DEVICE_CPU), SyncGateOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateEnter").Device(DEVICE_CPU), EnterOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateClaim").Device(DEVICE_CPU), ClaimOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGatePushed").Device(DEVICE_CPU), PushedOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateLose").Device(DEVICE_CPU), LoseOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateLeave").Device(DEVICE_CPU), LeaveOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateState").Device(DEVICE_CPU), StateOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateSave").Device(DEVICE_CPU), SaveGateOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>SyncGateRestore").Device(DEVICE_CPU), RestoreGateOp);
+[[maybe_unused]] const bool kWorkerOps[] = {
+    RegisterKernel<NamedHandleOp<SyncGateResource>>("Condacc>SyncGate", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Enter>>("Condacc>SyncGateEnter", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Claim>>("Condacc>SyncGateClaim", DEVICE_CPU, {}),
+    RegisterKernel<PushedOp>("Condacc>SyncGatePushed", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Lose>>("Condacc>SyncGateLose", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<Leave>>("Condacc>SyncGateLeave", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<OutputState>>("Condacc>SyncGateState", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<SaveGate>>("Condacc>SyncGateSave", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<RestoreGate>>("Condacc>SyncGateRestore", DEVICE_CPU, {}),
+};
 
 }  // namespace
 }  // namespace condacc

@@ -10,7 +10,6 @@ namespace {
 
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ScalarShape;
-using tensorflow::shape_inference::ShapeHandle;
 
 REGISTER_OP("Condacc>Multiply")
     .Input("values: num_values * dtype")

@@ -47,7 +47,7 @@ REGISTER_OP("Condacc>DenseApply")
     .Output("accepted: bool")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn(ApplyShape)
+    .SetShapeFn(DenseApplyShape)
     .Doc(R"(
 Adds a gradient to an accumulator, unless it is stale.
 
@@ -72,7 +72,7 @@ REGISTER_OP("Condacc>DenseApplyContribution")
     .Attr(kDtype)
     .Attr("num_weights: int >= 0 = 0")
     .SetIsStateful()
-    .SetShapeFn(ContributionShape)
+    .SetShapeFn(DenseApplyShape)
     .Doc(R"(
 Adds a gradient of a contributor to an accumulator, at most one between two takes, and only if
 the accumulator is at the gradient's local step.
@@ -104,7 +104,7 @@ REGISTER_OP("Condacc>DenseApplyWeighted")
     .Output("accepted: bool")
     .Attr(kDtype)
     .SetIsStateful()
-    .SetShapeFn(ScalarLastShape)
+    .SetShapeFn(DenseApplyShape)
     .Doc(R"(
 Adds a gradient that has been multiplied by its weight to an accumulator, unless it is stale. A mean
 is divided by the sum of the weights, where that of other gradients is 1.

@@ -41,7 +41,7 @@ REGISTER_OP("Condacc>SparseApply")
     .Attr(kDtype)
     .Attr("Tindices: {int32, int64} = DT_INT64")
     .SetIsStateful()
-    .SetShapeFn(ApplyShape)
+    .SetShapeFn(SparseApplyShape)
     .Doc(R"(
 Adds a sparse gradient to an accumulator, unless it is stale.
 
@@ -73,7 +73,7 @@ REGISTER_OP("Condacc>SparseApplyContribution")
     .Attr("Tindices: {int32, int64} = DT_INT64")
     .Attr("num_weights: int >= 0 = 0")
     .SetIsStateful()
-    .SetShapeFn(ContributionShape)
+    .SetShapeFn(SparseApplyShape)
     .Doc(R"(
 Adds a sparse gradient of a contributor to an accumulator, at most one between two takes, and only
 if the accumulator is at the gradient's local step.
@@ -105,7 +105,7 @@ REGISTER_OP("Condacc>SparseApplyWeighted")
     .Attr(kDtype)
     .Attr("Tindices: {int32, int64} = DT_INT64")
     .SetIsStateful()
-    .SetShapeFn(ScalarLastShape)
+    .SetShapeFn(SparseApplyShape)
     .Doc(R"(
 Adds a sparse gradient whose values have been multiplied by its weight to an accumulator, unless it
 is stale. A mean is divided by the sum of the weights, where that of other gradients is 1.

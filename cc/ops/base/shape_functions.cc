@@ -10,6 +10,19 @@ using tensorflow::PartialTensorShape;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
+namespace {
+
+absl::Status ApplyShape(InferenceContext* c, int num_gradient_inputs) {
+  TF_RETURN_IF_ERROR(ScalarArgument(c));
+  for (int i = 2 + num_gradient_inputs; i < c->num_inputs(); ++i) {
+    TF_RETURN_IF_ERROR(ScalarInput(c, i));
+  }
+  c->set_output(0, c->Scalar());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status HandleShape(InferenceContext* c) {
   PartialTensorShape partial;
   DataType dtype;
@@ -51,24 +64,9 @@ absl::Status VectorArgument(InferenceContext* c) {
   return c->WithRank(c->input(1), 1, &vector);
 }
 
-absl::Status ApplyShape(InferenceContext* c) {
-  TF_RETURN_IF_ERROR(ScalarArgument(c));
-  c->set_output(0, c->Scalar());
-  return absl::OkStatus();
-}
+absl::Status DenseApplyShape(InferenceContext* c) { return ApplyShape(c, 1); }
 
-absl::Status ScalarLastShape(InferenceContext* c) {
-  TF_RETURN_IF_ERROR(ScalarInput(c, c->num_inputs() - 1));
-  return ApplyShape(c);
-}
-
-absl::Status ContributionShape(InferenceContext* c) {
-  int num_weights = 0;
-  TF_RETURN_IF_ERROR(c->GetAttr("num_weights", &num_weights));
-  for (int i = 0; i <= num_weights; ++i)
-    TF_RETURN_IF_ERROR(ScalarInput(c, c->num_inputs() - 1 - i));
-  return ApplyShape(c);
-}
+absl::Status SparseApplyShape(InferenceContext* c) { return ApplyShape(c, 3); }
 
 absl::Status DenseTakeShape(InferenceContext* c) {
   TF_RETURN_IF_ERROR(ScalarArgument(c));

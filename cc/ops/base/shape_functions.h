@@ -32,16 +32,11 @@ absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
 absl::Status VectorOutput(tensorflow::shape_inference::InferenceContext* c);
 absl::Status VectorArgument(tensorflow::shape_inference::InferenceContext* c);
 
-// The shape function of an apply: checks ScalarArgument(). Output 0, which tells what happened to
-// the gradient, is a scalar.
-absl::Status ApplyShape(tensorflow::shape_inference::InferenceContext* c);
-
-// ApplyShape() for an apply whose last input, a weight, is a scalar.
-absl::Status ScalarLastShape(tensorflow::shape_inference::InferenceContext* c);
-
-// ApplyShape() for an apply of a contribution, whose last inputs are a contributor and perhaps a
-// weight: as many as the attribute num_weights says.
-absl::Status ContributionShape(tensorflow::shape_inference::InferenceContext* c);
+// The shape functions of applies: checks that input 1, a step, is a scalar, as the inputs after the
+// gradient are: a contributor or a weight. A dense gradient is one input, a sparse one is three.
+// Output 0, which tells what happened to the gradient, is a scalar.
+absl::Status DenseApplyShape(tensorflow::shape_inference::InferenceContext* c);
+absl::Status SparseApplyShape(tensorflow::shape_inference::InferenceContext* c);
 
 // The shape functions of takes, whose inputs but the handle are scalars. Scalars may come before
 // the last output, the value, or before the last three, which are indices [n], values of any rank,

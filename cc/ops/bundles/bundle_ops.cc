@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/ops/base/shape_functions.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -19,10 +20,7 @@ REGISTER_OP("Condacc>GradientsPack")
     .Attr("dtypes: list(numbertype) >= 1")
     .Attr("shapes: list(shape) >= 1")
     .Attr("names: list(string) >= 1")
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(VectorOutput)
     .Doc(R"(
 Writes the bytes of several gradients one after another into one tensor.
 

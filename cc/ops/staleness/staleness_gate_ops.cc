@@ -9,12 +9,10 @@ namespace {
 
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ScalarShape;
-using tensorflow::shape_inference::ShapeHandle;
 
 absl::Status DecideShape(InferenceContext* c) {
-  ShapeHandle scalar;
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(2), 0, &scalar));
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(3), 0, &scalar));
+  TF_RETURN_IF_ERROR(ScalarInput(c, 2));
+  TF_RETURN_IF_ERROR(ScalarInput(c, 3));
   for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
   return absl::OkStatus();
 }

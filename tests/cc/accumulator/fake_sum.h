@@ -68,7 +68,7 @@ struct FakeGradient {
 // there, and then needs no work to finish. The shape of its value is the sum.
 class FakeSum final : public RoundSum {
  public:
-  FakeSum(const SumOptions& options, bool prepares) : options_(options), prepares_(prepares) {}
+  FakeSum(const SumOptions& options, bool prepares) : RoundSum(options), prepares_(prepares) {}
 
   // The size of the last result that the last call of Advise() was given.
   static inline std::atomic<size_t> last_result_bytes{0};
@@ -149,7 +149,6 @@ class FakeSum final : public RoundSum {
     gradients->clear();
   }
 
-  const SumOptions& options_;
   const bool prepares_;
   std::vector<Gradient> pending_, folding_, added_;
   const Shape value_shape_ = Shape::Of({1});

@@ -32,6 +32,10 @@ constexpr ElementType kTypeOf<Float16> = ElementType::kFloat16;
 template <>
 constexpr ElementType kTypeOf<BFloat16> = ElementType::kBFloat16;
 
+constexpr bool IsInteger(ElementType type) {
+  return type == ElementType::kInt32 || type == ElementType::kInt64;
+}
+
 }  // namespace condacc
 
 #endif  // CONDACC_TESTS_BASE_ELEMENT_TYPE_OF_H_

@@ -128,10 +128,11 @@ TEST(TimerQueue, ALongFunctionDelaysNoOther) {
   Log log;
   std::promise<void> may_end;
   std::shared_future<void> end = may_end.get_future().share();
-  Queue().ScheduleLong(milliseconds(0), [&log, end] {
+  const auto long_function = [&log, end] {
     end.wait();
     log.Entry(2)();
-  });
+  };
+  Queue().Schedule(milliseconds(0), long_function, /*may_block=*/true);
   Queue().Schedule(milliseconds(5), log.Entry(1));
   EXPECT_EQ(log.Await(1), std::vector<int>{1});
   may_end.set_value();

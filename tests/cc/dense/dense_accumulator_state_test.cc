@@ -337,13 +337,14 @@ TEST_F(DenseState, OfABorrowedGradientMustEndBeforeATake) {
   SavedSum saved;
   EXPECT_TRUE(sum.BeginSave(&saved).ok());
   EXPECT_EQ(saved.total_weight, 2);
-  EXPECT_FALSE(sum.may_finish_shared());
+  Value value;
+  EXPECT_FALSE(sum.FinishShared(workspace_, &value));
   sum.EndSave();
   sum.BeginFold();
   sum.RunFold(workspace_);
   EXPECT_TRUE(sum.EndFold());
   EXPECT_TRUE(sum.BeginSave(&saved).ok());
-  EXPECT_TRUE(sum.may_finish_shared());
+  EXPECT_TRUE(sum.FinishShared(workspace_, &value));
   EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kKeptCopy);
   sum.EndSave();
   EXPECT_EQ(sum.MissingFrom(Borrowed(&values)), Missing::kNothing);

@@ -65,10 +65,10 @@ TEST_F(MemoryTest, ATakeIsCompletedBeforeItsGradientsAreFreed) {
   EXPECT_EQ(budget_.num_held(), 0u);
 }
 
-TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
-  for (bool adds_ahead : {true, false}) {
+TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientOnAHost) {
+  for (bool is_in_host_memory : {true, false}) {
     auto options = OptionsOf<float>(/*mean=*/false, &budget_);
-    options.sum.adds_ahead = adds_ahead;
+    options.sum.is_in_host_memory = is_in_host_memory;
     Accumulator accumulator(options);
     const int64_t num_live = TestBuffer::num_live();
     const auto apply = [&] {
@@ -79,7 +79,7 @@ TEST_F(MemoryTest, WhatIsPendingIsAddedAheadOfTheLastGradientWhereAsked) {
     apply();
     DenseTake take(3);
     accumulator.Request(take.ptr(), nullptr, workspace_);
-    EXPECT_EQ(TestBuffer::num_live(), num_live + (adds_ahead ? 1 : 2));
+    EXPECT_EQ(TestBuffer::num_live(), num_live + (is_in_host_memory ? 1 : 2));
     apply();
     ASSERT_TRUE(take.is_served());
     EXPECT_EQ(take.values<float>(), std::vector<float>(1 << 16, 3));

@@ -104,7 +104,7 @@ void ExplorerDenseWorkspace::Add(const DenseAddArgs& args) {
   part.num_elements = std::min(args.num_elements, static_cast<size_t>(kMaxElements));
   int64_t result[kMaxElements];
   part.out = result;
-  AddDense(part);
+  AddDense(part, [](size_t total, size_t, LoopBody body) { body(0, total); });
   Point("has read for a sum");
   BeSlow();
   use_.Check();

@@ -14,6 +14,7 @@
 #include "cc/core/sparse/sparse_sum.h"
 #include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/recorded_take.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/dense/test_buffer.h"
 
 namespace condacc {

@@ -51,7 +51,6 @@ struct Dense {
     options.new_sum = NewDenseSum;
     options.sum.reduction = Reduction::kSum;
     options.sum.small_bytes = 0;
-    options.sum.adds_ahead = false;
     options.sum.is_in_host_memory = false;
     options.sum.max_inputs = kMaxDenseInputs;
     options.sum.budget = budget;

@@ -11,6 +11,7 @@
 #include "cc/core/math/dense_math.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/element_type_of.h"
+#include "tests/cc/base/parallel_for_support.h"
 
 namespace condacc {
 namespace {
@@ -63,7 +64,7 @@ TYPED_TEST(DensePassTest, HasTheBitsOfTheSumOnTheCpu) {
         args.num_inputs = num_inputs;
         args.divisor = std::is_integral_v<T> ? 1 : 3;
         args.out = expected.data();
-        AddDense(args);
+        AddDense(args, SerialFor);
         // The sum is written in place, as in a take.
         args.out = buffers[0].at(offset);
         RunOnCpu<T>(args);

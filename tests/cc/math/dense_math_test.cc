@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/base/parallel_for_support.h"
 #include "tests/cc/math/dense_math_reference.h"
 

@@ -11,6 +11,7 @@
 #include "cc/core/base/float16.h"
 #include "cc/core/math/dense_math.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/element_type_of.h"
 #include "tests/cc/math/dense_math_reference.h"
 
 namespace condacc {

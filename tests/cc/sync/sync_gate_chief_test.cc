@@ -76,7 +76,7 @@ TEST_F(SyncGateTest, CreditsAndExpectationsFromBeforeTheOpeningHaveNoEffect) {
     for (const char* const name : {"w0", "w1"}) {
       workers_.push_back(std::make_unique<Worker>(gate_, name));
     }
-    if (num_come == 2) gate_->Renew("w1", w(1).run);
+    if (num_come == 2) BeginSession(gate_, "w1", w(1).run);
     Step(0);
     EXPECT_EQ(w(0).is_waiting(), num_come == 2);
     if (num_come == 2) Step(1);

@@ -96,7 +96,7 @@ TEST(SyncGateOutOfMemory, AWaitThrowsBeforeItBeginsOrEndsOnce) {
       SCOPED_TRACE(each.name + ", allocation " + std::to_string(ordinal));
       const std::shared_ptr<SyncGate> gate = NewGate();
       const int64_t round = Open(gate.get(), 2, 2, kChief, std::chrono::hours(1));
-      gate->Renew(kWorker, kChief);
+      BeginSession(gate, kWorker, kChief);
       const RecordedWaitPtr other = BeginWait(gate, For::kNextRound, kOther, round);
       each.before(gate.get());
       const bool is_chief = each.what == For::kFullRound;
@@ -151,7 +151,7 @@ TEST(SyncGateOutOfMemory, ACallThrowsAndChangesNothingOrDoesAllThatItHasToDo) {
       SCOPED_TRACE(name + ", allocation " + std::to_string(ordinal));
       const std::shared_ptr<SyncGate> gate = NewGate();
       const int64_t round = Open(gate.get(), 1, 3, kChief, std::chrono::hours(1));
-      gate->Renew("third", RunOf("third"));
+      BeginSession(gate, "third");
       const RecordedWaitPtr first = BeginWait(gate, For::kNextRound, kWorker, round);
       const RecordedWaitPtr second = BeginWait(gate, For::kNextRound, kOther, round);
       const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, kChief);

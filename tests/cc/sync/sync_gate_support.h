@@ -70,6 +70,12 @@ inline RecordedWaitPtr BeginWait(const std::shared_ptr<SyncGate>& gate, GateWait
   return wait;
 }
 
+// Begins a session of a worker at an open gate.
+inline void BeginSession(const std::shared_ptr<SyncGate>& gate, const std::string& worker,
+                         const std::string& run = "") {
+  EXPECT_EQ(BeginWait(gate, GateWait::For::kOpening, worker, 0, {}, run)->code(), StatusCode::kOk);
+}
+
 // A worker whose moves the test makes one by one.
 struct Worker {
   Worker(std::shared_ptr<SyncGate> gate, std::string name, std::string run = "")
@@ -159,7 +165,7 @@ class SyncGateTest : public testing::Test {
     for (int i = 0; i < num_workers; ++i) {
       workers_.push_back(std::make_unique<Worker>(gate_, "w" + std::to_string(i)));
       workers_.back()->round = round;
-      if (i < num_come) gate_->Renew(workers_.back()->name, workers_.back()->run);
+      if (i < num_come) BeginSession(gate_, workers_.back()->name, workers_.back()->run);
     }
   }
   Worker& w(int i) { return *workers_[static_cast<size_t>(i)]; }

@@ -230,7 +230,7 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   options.num_slots = options.num_workers = 2;
   options.report = std::chrono::milliseconds(20);
   ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
-  gate_->Renew("w0", RunOf("w0"));
+  BeginSession(gate_, "w0");
   ASSERT_TRUE(gate_->Close({"c"}).ok());
   const RecordedWaitPtr known = BeginWait(gate_, For::kOpening, "w0");
   Worker late(gate_, "w1");
@@ -280,18 +280,10 @@ TEST_F(SyncGateTest, WorkersThatWereStartedAreWaitedForUntilTheyComeButNotForEve
 }
 
 TEST_F(SyncGateTest, AWorkerThatHasComeIsWaitedFor) {
-  for (const bool awaits_opening : {true, false}) {
-    gate_ = NewGate();
-    workers_.clear();
-    OpenForThatCome(2, 3, 1);
-    if (awaits_opening) {
-      EXPECT_EQ(BeginWait(gate_, For::kOpening, "w1")->code(), StatusCode::kOk);
-    } else {
-      gate_->Come("w1", RunOf("w1"));
-    }
-    Step(0);
-    EXPECT_TRUE(w(0).is_waiting());
-  }
+  OpenForThatCome(2, 3, 1);
+  BeginSession(gate_, "w1");
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
   Step(1);
   EXPECT_TRUE(gate_->Advance({"c"}, 1));
 }

@@ -195,7 +195,7 @@ TEST_F(SyncGateTest, AStepOfAWorkerWhosePlaceAnotherHasTakenGetsNoSlot) {
   gate_->TakeOver();
   w(0).GoOn();
   Worker other(gate_, "other");
-  gate_->Renew(other.name, other.run);  // Two workers are expected, so it replaces w1.
+  BeginSession(gate_, other.name, other.run);  // Two workers are expected, so it replaces w1.
   EXPECT_FALSE(w(1).step->ClaimSlot().granted);
   EXPECT_TRUE(other.Claim());
 }
@@ -260,7 +260,7 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   Step(0);
   ASSERT_TRUE(w(1).Claim());  // The connection of its session is lost.
   gate_->Leave("w1", RunOf("w1"), /*is_lost=*/true);
-  gate_->Renew("w1", RunOf("w1"));
+  BeginSession(gate_, "w1");
   EXPECT_TRUE(w(0).is_waiting());  // It is back, and is waited for.
   Worker session(gate_, "w1");
   ASSERT_TRUE(session.Claim());
@@ -279,7 +279,7 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
 TEST_F(SyncGateTest, ALateStepOfAnEarlierSessionSaysNothingAboutTheNewOne) {
   OpenFor(3, 2);
   ASSERT_TRUE(w(1).Claim());
-  gate_->Renew("w1", RunOf("w1"));
+  BeginSession(gate_, "w1");
   Worker session(gate_, "w1");
   ASSERT_TRUE(session.Claim());
   session.Fail();
@@ -289,14 +289,13 @@ TEST_F(SyncGateTest, ALateStepOfAnEarlierSessionSaysNothingAboutTheNewOne) {
 
   w(1).round = session.round;
   ASSERT_TRUE(w(1).Claim());
-  gate_->Renew("w1", RunOf("w1"));
+  BeginSession(gate_, "w1");
   w(1).Fail();
   EXPECT_NE(gate_->Describe().find("between steps: w0, w1"), std::string::npos);
 }
 
 TEST_F(SyncGateTest, AChiefWhoseRunWasReplacedAsAWorkerEndsNoWaitOfItsSuccessor) {
-  gate_->Come("w0", "old");
-  gate_->Come("w0", "new");
+  const RecordedWaitPtr old = BeginWait(gate_, For::kOpening, "w0", 0, {}, "old");
   const RecordedWaitPtr wait = BeginWait(gate_, For::kOpening, "w0", 0, {}, "new");
   SyncGate::Prepared prepared;
   ASSERT_TRUE(gate_->Prepare({"old"}, 0, /*volunteers=*/false, &prepared, "w0").ok());
@@ -324,8 +323,8 @@ TEST_F(SyncGateTest, AChiefThatIsAWorkerTooAndWasReplacedDisturbsNoStepOfItsSucc
   EXPECT_TRUE(other.Claim());
 
   const auto make_late_calls = [&] {
-    gate_->Renew("w0", "old");
-    gate_->Come("w0", "old");
+    EXPECT_EQ(BeginWait(gate_, For::kOpening, "w0", 0, {}, "old")->code(),
+              StatusCode::kFailedPrecondition);
     gate_->Leave("w0", "old", /*is_lost=*/true);
     SyncGate::Prepared prepared;  // Its queue runner volunteers.
     EXPECT_TRUE(gate_->Prepare({"old"}, 0, /*volunteers=*/true, &prepared, "w0").ok());

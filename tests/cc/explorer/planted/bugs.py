@@ -277,13 +277,6 @@ BUGS = [
         new="roster_.See(",
     ),
     Bug(
-        breaks="A replaced run that renews its session ends the steps of its successor.",
-        program="gate",
-        file="sync/sync_gate.cc",
-        old="  if (coming == Roster::Coming::kReplaced) return;\n",
-        new="",
-    ),
-    Bug(
         breaks="A replaced run that waits for an opening ends the waits of its successor.",
         program="gate",
         file="sync/sync_gate_waits.cc",

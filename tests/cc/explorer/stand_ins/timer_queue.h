@@ -27,16 +27,14 @@ class TimerQueue {
     return *queue;
   }
 
-  Ticket Schedule(Clock::duration timeout, std::function<void()> function) {
+  Ticket Schedule(Clock::duration timeout, std::function<void()> function,
+                  bool /*may_block*/ = false) {
     explorer::Point("schedules");
     if (explorer::Chance(refuse_percent_)) return kNoTicket;
     const Ticket ticket{Clock::now() + timeout, next_id_++};
     functions_.emplace(ticket, std::move(function));
     explorer::Wake(this);
     return ticket;
-  }
-  Ticket ScheduleLong(Clock::duration timeout, std::function<void()> function) {
-    return Schedule(timeout, std::move(function));
   }
   void Cancel(const Ticket& ticket) {
     explorer::Point("cancels a timer");

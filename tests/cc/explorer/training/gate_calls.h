@@ -52,12 +52,6 @@ inline std::unique_ptr<WorkerStep> Enter(SyncGate& gate, const Actor& worker, in
     return gate.Enter(worker.name, worker.run, round, &step).ok() ? std::move(step) : nullptr;
   });
 }
-inline void Come(SyncGate& gate, const Actor& worker) {
-  Retry("SyncGate::Come", [&] { gate.Come(worker.name, worker.run); });
-}
-inline void Renew(SyncGate& gate, const Actor& worker) {
-  Retry("SyncGate::Renew", [&] { gate.Renew(worker.name, worker.run); });
-}
 inline void Leave(SyncGate& gate, const Actor& worker, bool is_lost = false) {
   Retry("SyncGate::Leave", [&] { gate.Leave(worker.name, worker.run, is_lost); });
 }

@@ -39,7 +39,6 @@ class Training {
     int number;
     Actor actor;
     int64_t round = 0;
-    bool renews = false;  // It is a new session of a run that has come before.
   };
   // A call with which a run of a worker comes to the gate, or a new session of it.
   struct Coming {
@@ -79,9 +78,8 @@ class Training {
   void NoteEnd();  // Called when a worker or a chief has ended.
 
   // The workers (training_workers.cc).
-  void SpawnWorker(int number, const std::string& run, bool renews = false);
+  void SpawnWorker(int number, const std::string& run);
   void Work(Worker worker);
-  void RenewSession(const Worker& worker);
   bool AwaitOpening(Worker* worker);
   StepEnd Step(Worker* worker);
   // Ends a step: waits for the next round.
@@ -167,7 +165,7 @@ class Training {
   const bool prepares_twice_;  // A chief prepares the gate twice in one session.
   const bool waits_for_lost_;  // The chief waits for workers that are lost.
   const bool renews_sessions_;
-  const bool announces_workers_;  // Workers and chiefs tell the gate who will come.
+  const bool announces_workers_;  // Chiefs tell the gate how many will come.
   const bool observes_;
   const bool notices_ends_;  // The gate is told of the end of a process.
   const bool is_disturbed_;

@@ -12,11 +12,11 @@
 
 namespace condacc::explorer {
 
-void Training::SpawnWorker(int number, const std::string& run, bool renews) {
+void Training::SpawnWorker(int number, const std::string& run) {
   const std::string name = "worker " + std::to_string(number);
   ++num_running_;
-  Spawn(name, [this, number, name, run, renews] {
-    Work({number, {name, run}, 0, renews});
+  Spawn(name, [this, number, name, run] {
+    Work({number, {name, run}});
     NoteEnd();
   });
 }
@@ -61,12 +61,6 @@ void Training::Work(Worker worker) {
   const bool leaves = workers_leave_ && worker.number > 0;
   const int num_steps = leaves ? num_rounds_ - Draw(2) : std::numeric_limits<int>::max();
   bool has_round = false;
-  if (announces_workers_ && !worker.renews) {
-    const size_t coming = BeginComing(worker.actor, /*ends_sessions=*/false);
-    Come(*gate_, worker.actor);
-    EndComing(worker.actor, coming, /*is_sure=*/false);
-  }
-  if (worker.renews) RenewSession(worker);
   for (int i = 0; i < num_steps; ++i) {
     if (!has_round) has_round = AwaitOpening(&worker);
     // A new session of the chief ends the waits of the worker in its process.
@@ -87,7 +81,7 @@ void Training::Work(Worker worker) {
         if (MayBeNewProcess(worker) && Chance(has_round ? 25 : 50)) {
           worker.actor.run += "'";
         } else if (has_round && renews_sessions_) {
-          RenewSession(worker);
+          has_round = false;  // A new session waits for an opening.
         }
         break;
       case StepEnd::kReplaced:
@@ -100,19 +94,6 @@ void Training::Work(Worker worker) {
   }
   if (!is_over_) Leave(*gate_, worker.actor);
   --num_workers_left_;
-}
-
-// The gate does not say whether it has accepted the call. It has if no other run has come.
-void Training::RenewSession(const Worker& worker) {
-  const Time began = Now();
-  const bool is_replaced = HasSuccessor(worker.actor, 0, /*of_same_run=*/false);
-  const size_t coming = BeginComing(worker.actor, /*ends_sessions=*/true);
-  Renew(*gate_, worker.actor);
-  const std::vector<Coming>& comings = comings_[worker.actor.name];
-  const bool is_alone = std::all_of(comings.begin(), comings.end(), [&](const Coming& other) {
-    return other.run == worker.actor.run || other.returned < began;
-  });
-  EndComing(worker.actor, coming, /*is_sure=*/is_alone && !is_replaced);
 }
 
 bool Training::AwaitOpening(Worker* worker) {
@@ -132,7 +113,7 @@ void Training::AwaitEnd() {
 
 void Training::SpawnSuccessor(const Worker& worker) {
   const bool is_session = !MayBeNewProcess(worker) || (renews_sessions_ && Chance(50));
-  SpawnWorker(worker.number, worker.actor.run + (is_session ? "" : "+"), is_session);
+  SpawnWorker(worker.number, worker.actor.run + (is_session ? "" : "+"));
 }
 
 Training::StepEnd Training::DrawFault(const Worker& worker) {
@@ -233,8 +214,6 @@ void Training::CallLate(const Worker& worker) {
                         HasSuccessor(worker.actor, first->returned, /*of_same_run=*/false);
   if (!is_known || is_over_) return;
   Reached("late calls of a replaced run");
-  if (Chance(50)) Come(*gate_, worker.actor);
-  if (Chance(50)) Renew(*gate_, worker.actor);
   if (Chance(50)) Leave(*gate_, worker.actor, /*is_lost=*/Chance(50));
   if (Chance(50) && Enter(*gate_, worker.actor, worker.round) != nullptr && KnowsAllRuns()) {
     Fail("a replaced run has entered");
