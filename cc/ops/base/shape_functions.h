@@ -32,9 +32,9 @@ absl::Status ScalarsShape(tensorflow::shape_inference::InferenceContext* c);
 absl::Status VectorOutput(tensorflow::shape_inference::InferenceContext* c);
 absl::Status VectorArgument(tensorflow::shape_inference::InferenceContext* c);
 
-// The shape functions of applies: checks that input 1, a step, is a scalar, as the inputs after the
-// gradient are: a contributor or a weight. A dense gradient is one input, a sparse one is three.
-// Output 0, which tells what happened to the gradient, is a scalar.
+// The shape functions of applies. Input 1, a step, must be a scalar. So must each input after the
+// gradient: a contributor or a weight. A dense gradient is one input, a sparse one is three. Output
+// 0, which tells what happened to the gradient, is a scalar.
 absl::Status DenseApplyShape(tensorflow::shape_inference::InferenceContext* c);
 absl::Status SparseApplyShape(tensorflow::shape_inference::InferenceContext* c);
 

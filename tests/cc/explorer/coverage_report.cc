@@ -79,7 +79,7 @@ constexpr Expected kDenseRows[] = {
     {"NextAction", {1, 1, 0}, "NextAction: taken, folding: nothing"},
 };
 constexpr Expected kDenseStates[] = {
-    {"NextAction", {1, 3, 0}, "NextAction: taken, saving: finish in new memory, or nothing"},
+    {"NextAction", {1, 3, 0}, "NextAction: taken, saving: finish in new memory"},
     {"NextAction", {4, 0, 0}, "NextAction: finishing, idle: nothing"},
 };
 constexpr Expected kSparseRows[] = {

@@ -73,7 +73,9 @@ inline RecordedWaitPtr BeginWait(const std::shared_ptr<SyncGate>& gate, GateWait
 // Begins a session of a worker at an open gate.
 inline void BeginSession(const std::shared_ptr<SyncGate>& gate, const std::string& worker,
                          const std::string& run = "") {
-  EXPECT_EQ(BeginWait(gate, GateWait::For::kOpening, worker, 0, {}, run)->code(), StatusCode::kOk);
+  const RecordedWaitPtr opening = BeginWait(gate, GateWait::For::kOpening, worker, 0, {}, run);
+  EXPECT_TRUE(opening->has_ended());
+  EXPECT_EQ(opening->code(), StatusCode::kOk);
 }
 
 // A worker whose moves the test makes one by one.
