@@ -27,7 +27,7 @@ using tensorflow::TensorShape;
 using tensorflow::core::RefCountPtr;
 using WorkerStepPtr = RefCountPtr<WorkerStepResource>;
 
-// What an op waits for, and at which gate.
+// This says what an op waits for and at which gate.
 struct WaitArgs {
   std::shared_ptr<SyncGate> gate;
   GateWait::Ptr wait;
