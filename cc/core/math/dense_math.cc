@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cc/core/base/cpu_features.h"
+#include "cc/core/math/input_passes.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t kParallelChunk = 1 << 16;  // Elements of one unit of parallel work.
 constexpr size_t kMinParallel = 1 << 18;    // Fewer elements are added by one thread.
+constexpr size_t kMinSideBySide = 1 << 10;  // Fewer elements are added in blocks.
 
 // kBytes bytes of numbers of type T, in memory of any alignment. This is a trait and not
 // std::conditional, because a vector type loses its attributes as a template argument.
@@ -101,28 +103,71 @@ CONDACC_ALWAYS_INLINE void AddBlocks(const DenseAddArgs& args, size_t begin, siz
   AddRest<T, kBlockBytes / 2, kVectorBytes, kBypassesCache>(args, begin, end);
 }
 
-// Adds the numbers [begin, end) of a type whose sums are of the same type. This function and those
-// that it calls are compiled for the processor of the function into which they are inlined.
-template <typename T, size_t kVectorBytes>
-CONDACC_ALWAYS_INLINE void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
-  const auto out = reinterpret_cast<uintptr_t>(static_cast<T*>(args.out) + begin);
-  const bool is_aligned = (out | (end - begin) * sizeof(T)) % kVectorBytes == 0;
-  if (args.bypasses_cache && is_aligned) {
-    AddBlocks<T, kVectorBytes, true>(args, begin, end);
-  } else {
-    AddBlocks<T, kVectorBytes, false>(args, begin, end);
+// Adds the inputs with the numbers k in one pass, in whole vectors. All are read side by side, as
+// steady streams that the processor prefetches.
+template <typename T, size_t kVectorBytes, size_t... k>
+CONDACC_ALWAYS_INLINE void AddSideBySide(const DenseAddArgs& args, size_t begin, size_t end,
+                                         std::index_sequence<k...>) {
+  using Vector = typename PieceOf<T, kVectorBytes>::Type;
+  const auto vector = [](const T* from) { return reinterpret_cast<const Vector*>(from); };
+  const auto* const first = static_cast<const T*>(args.first);
+  const T* const in[sizeof...(k) + 1] = {static_cast<const T*>(args.inputs[k])...};
+  auto* const out = static_cast<T*>(args.out);
+  [[maybe_unused]] const auto divisor = static_cast<T>(args.divisor);
+  const bool divides = args.divisor != 1;
+  for (size_t i = begin; i < end; i += kVectorBytes / sizeof(T)) {
+    Vector sum = *vector(first + i);
+    ((sum += *vector(in[k] + i)), ...);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (divides) sum /= divisor;
+    }
+    *reinterpret_cast<Vector*>(out + i) = sum;
   }
 }
 
+// Adds the numbers [begin, end) of a type whose sums are of the same type. This function is
+// compiled for the processor of the function into which it is inlined, for which `Pass` must be,
+// too.
+template <class Pass, typename T, size_t kVectorBytes>
+CONDACC_ALWAYS_INLINE void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
+  if (args.bypasses_cache) {
+    const auto out = reinterpret_cast<uintptr_t>(static_cast<T*>(args.out) + begin);
+    const bool is_aligned = (out | (end - begin) * sizeof(T)) % kVectorBytes == 0;
+    if (is_aligned) return AddBlocks<T, kVectorBytes, true>(args, begin, end);
+  } else if (end - begin >= kMinSideBySide) {
+    constexpr size_t kLanes = kVectorBytes / sizeof(T);
+    const size_t whole = begin + (end - begin) / kLanes * kLanes;
+    AddInPasses<Pass, T, T>(args, begin, whole);
+    begin = whole;
+  }
+  AddBlocks<T, kVectorBytes, false>(args, begin, end);
+}
+
+template <typename T>
+struct PlainPass {
+  template <size_t kInputs>
+  static void Run(const DenseAddArgs& args, size_t begin, size_t end) {
+    AddSideBySide<T, 16>(args, begin, end, std::make_index_sequence<kInputs>());
+  }
+};
+
 template <typename T>
 void AddPlain(const DenseAddArgs& args, size_t begin, size_t end) {
-  AddRange<T, 16>(args, begin, end);
+  AddRange<PlainPass<T>, T, 16>(args, begin, end);
 }
 
 #if defined(CONDACC_AVX2)
 template <typename T>
+struct Avx2Pass {
+  template <size_t kInputs>
+  static CONDACC_AVX2 void Run(const DenseAddArgs& args, size_t begin, size_t end) {
+    AddSideBySide<T, 32>(args, begin, end, std::make_index_sequence<kInputs>());
+  }
+};
+
+template <typename T>
 CONDACC_AVX2 void AddAvx2(const DenseAddArgs& args, size_t begin, size_t end) {
-  AddRange<T, 32>(args, begin, end);
+  AddRange<Avx2Pass<T>, T, 32>(args, begin, end);
 }
 #endif
 

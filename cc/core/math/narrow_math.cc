@@ -1,15 +1,14 @@
 // Sums of float16 and bfloat16 gradients, which are added in float32.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "cc/core/base/cpu_features.h"
 #include "cc/core/base/float16.h"
 #include "cc/core/math/dense_math.h"
+#include "cc/core/math/input_passes.h"
 
 #if defined(CONDACC_AVX2)
 #include <immintrin.h>
@@ -19,9 +18,6 @@
 
 namespace condacc {
 namespace {
-
-constexpr size_t kMaxInputs = 8;         // Inputs of one pass. More memory streams are slower.
-constexpr size_t kChunkElements = 1024;  // Elements whose running sums stay in the L1 cache.
 
 // Adds a range of elements of a type that is added in float32, chunk by chunk. `Narrow` is Float16
 // or BFloat16.
@@ -207,52 +203,10 @@ struct NarrowPass {
   }
 };
 
-template <class Pass, size_t... kNumInputs>
-constexpr auto MakePasses(std::index_sequence<kNumInputs...>) {
-  return std::array{&Pass::template Run<kNumInputs>...};
-}
-
-// The functions Pass::Run<n> for all n up to kMaxInputs, which add n inputs each. The compiler
-// knows n, so it unrolls the loop over the inputs.
-template <class Pass>
-constexpr auto kPasses = MakePasses<Pass>(std::make_index_sequence<kMaxInputs + 1>());
-
-// Adds more inputs than one pass can, chunk by chunk, with running sums of float32.
-template <typename Lanes>
-void AddManyInVectors(const DenseAddArgs& args, size_t begin, size_t end) {
-  using Narrow = typename Lanes::Narrow;
-  float sums[kChunkElements];
-  const auto behind = [](auto* from, size_t num_elements, bool is_float32) {
-    return from + num_elements * (is_float32 ? sizeof(float) : sizeof(Narrow));
-  };
-  for (size_t b = begin; b < end; b += kChunkElements) {
-    DenseAddArgs pass = args;
-    pass.first = behind(static_cast<const char*>(args.first), b, args.first_is_float32);
-    for (size_t done = 0; done < args.num_inputs; done += pass.num_inputs) {
-      const void* inputs[kMaxInputs];
-      pass.inputs = inputs;
-      pass.num_inputs = std::min(kMaxInputs, args.num_inputs - done);
-      for (size_t k = 0; k < pass.num_inputs; ++k) {
-        inputs[k] = static_cast<const Narrow*>(args.inputs[done + k]) + b;
-      }
-      const bool is_last = done + pass.num_inputs == args.num_inputs;
-      pass.divisor = is_last ? args.divisor : 1;
-      pass.out_is_float32 = !is_last || args.out_is_float32;
-      pass.out = is_last ? behind(static_cast<char*>(args.out), b, args.out_is_float32)
-                         : reinterpret_cast<char*>(sums);
-      kPasses<NarrowPass<Lanes>>[pass.num_inputs](pass, 0, std::min(kChunkElements, end - b));
-      pass.first = sums;
-      pass.first_is_float32 = true;
-    }
-  }
-}
-
 template <typename Lanes>
 void AddRangeInVectors(const DenseAddArgs& args, size_t begin, size_t end) {
   const size_t whole = begin + (end - begin) / kLanes * kLanes;
-  const auto add = args.num_inputs <= kMaxInputs ? kPasses<NarrowPass<Lanes>>[args.num_inputs]
-                                                 : &AddManyInVectors<Lanes>;
-  add(args, begin, whole);
+  AddInPasses<NarrowPass<Lanes>, typename Lanes::Narrow, float>(args, begin, whole);
   AddRangeInFloat32<typename Lanes::Narrow>(args, whole, end);
 }
 
