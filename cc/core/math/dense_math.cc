@@ -111,7 +111,7 @@ CONDACC_ALWAYS_INLINE void AddSideBySide(const DenseAddArgs& args, size_t begin,
   using Vector = typename PieceOf<T, kVectorBytes>::Type;
   const auto vector = [](const T* from) { return reinterpret_cast<const Vector*>(from); };
   const auto* const first = static_cast<const T*>(args.first);
-  const T* const in[sizeof...(k) + 1] = {static_cast<const T*>(args.inputs[k])...};
+  [[maybe_unused]] const T* const in[sizeof...(k) + 1] = {static_cast<const T*>(args.inputs[k])...};
   auto* const out = static_cast<T*>(args.out);
   [[maybe_unused]] const auto divisor = static_cast<T>(args.divisor);
   const bool divides = args.divisor != 1;
@@ -126,15 +126,15 @@ CONDACC_ALWAYS_INLINE void AddSideBySide(const DenseAddArgs& args, size_t begin,
 }
 
 // Adds the numbers [begin, end) of a type whose sums are of the same type. This function is
-// compiled for the processor of the function into which it is inlined, for which `Pass` must be,
-// too.
+// compiled for the processor of the function into which it is inlined. `Pass` must be for the same.
 template <class Pass, typename T, size_t kVectorBytes>
 CONDACC_ALWAYS_INLINE void AddRange(const DenseAddArgs& args, size_t begin, size_t end) {
-  if (args.bypasses_cache) {
-    const auto out = reinterpret_cast<uintptr_t>(static_cast<T*>(args.out) + begin);
-    const bool is_aligned = (out | (end - begin) * sizeof(T)) % kVectorBytes == 0;
-    if (is_aligned) return AddBlocks<T, kVectorBytes, true>(args, begin, end);
-  } else if (end - begin >= kMinSideBySide) {
+  const auto out = reinterpret_cast<uintptr_t>(static_cast<T*>(args.out) + begin);
+  const bool is_aligned = (out | (end - begin) * sizeof(T)) % kVectorBytes == 0;
+  if (args.bypasses_cache && is_aligned) {
+    return AddBlocks<T, kVectorBytes, true>(args, begin, end);
+  }
+  if (end - begin >= kMinSideBySide) {
     constexpr size_t kLanes = kVectorBytes / sizeof(T);
     const size_t whole = begin + (end - begin) / kLanes * kLanes;
     AddInPasses<Pass, T, T>(args, begin, whole);

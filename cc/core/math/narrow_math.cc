@@ -23,10 +23,10 @@ namespace {
 // or BFloat16.
 template <typename Narrow>
 void AddRangeInFloat32(const DenseAddArgs& args, size_t begin, size_t end) {
-  float sums[kChunkElements];
+  float sums[kPassChunk];
   const float divisor = static_cast<float>(args.divisor);
-  for (size_t b = begin; b < end; b += kChunkElements) {
-    const size_t n = std::min(kChunkElements, end - b);
+  for (size_t b = begin; b < end; b += kPassChunk) {
+    const size_t n = std::min(kPassChunk, end - b);
     if (args.first_is_float32) {
       std::memcpy(sums, static_cast<const float*>(args.first) + b, n * sizeof(float));
     } else {

@@ -1,4 +1,4 @@
-// Tests of sums of a few elements, such as the rows of sparse gradients.
+// Tests of sums of a few elements, such as the rows of sparse gradients, and of some more.
 #include <sys/mman.h>
 
 #include <complex>
@@ -108,6 +108,17 @@ class ShortSumOf : public testing::Test {
     ASSERT_EQ(std::memcmp(out, expected.data(), out_bytes), 0);
   }
 
+  // The same with and without divisors, sums of float32, results in place and ones past the caches.
+  void CheckAll(size_t size, size_t num_inputs) {
+    const int64_t divisor = num_inputs % 5 == 3 && !IsInteger(Traits::kType) ? 3 : 1;
+    for (bool bypasses_cache : {false, true}) {
+      Check(size, num_inputs, divisor, false, false, false, bypasses_cache);
+      Check(size, num_inputs, 1, false, true, false, bypasses_cache);
+      Check(size, num_inputs, divisor, true, false, false, bypasses_cache);
+      Check(size, num_inputs, 1, true, true, true, bypasses_cache);
+    }
+  }
+
   std::mt19937 random_{1};
   BeforeGuard first_;
   BeforeGuard out_;
@@ -119,17 +130,21 @@ using ShortSumTypes = testing::Types<Float16, BFloat16, float, double, std::comp
 TYPED_TEST_SUITE(ShortSumOf, ShortSumTypes);
 
 TYPED_TEST(ShortSumOf, EachSizeMatchesAPlainLoopAndTouchesNoOtherMemory) {
-  const bool is_integer = IsInteger(ElementTraits<TypeParam>::kType);
   for (size_t size = 0; size <= kMaxSize; ++size) {
     for (size_t num_inputs : {size_t{0}, size_t{1}, size_t{3}, kMaxInputs}) {
-      for (bool bypasses_cache : {false, true}) {
-        const int64_t divisor = num_inputs == 3 && !is_integer ? 3 : 1;
-        this->Check(size, num_inputs, divisor, false, false, false, bypasses_cache);
-        this->Check(size, num_inputs, 1, false, true, false, bypasses_cache);
-        this->Check(size, num_inputs, divisor, true, false, false, bypasses_cache);
-        this->Check(size, num_inputs, 1, true, true, true, bypasses_cache);
-        if (this->HasFatalFailure()) return;
-      }
+      this->CheckAll(size, num_inputs);
+      if (this->HasFatalFailure()) return;
+    }
+  }
+}
+
+// From 1,024 numbers on, up to eight inputs are added at once. The first two sizes leave 3 and 7
+// numbers behind the last vector.
+TYPED_TEST(ShortSumOf, SizesAroundAPassMatchAPlainLoopAndTouchNoOtherMemory) {
+  for (size_t size : {1027, 1031, 2049}) {
+    for (size_t num_inputs : {size_t{0}, size_t{8}, size_t{9}, kMaxInputs}) {
+      this->CheckAll(size, num_inputs);
+      if (this->HasFatalFailure()) return;
     }
   }
 }
