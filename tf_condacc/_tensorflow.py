@@ -221,7 +221,8 @@ def number(value: float, dtype: tf.DType) -> tf.Tensor:
     tensor = cache.get(key)
     if tensor is None:
         # If a signal handler raises an exception while a tensor is made of a Python number,
-        # TensorFlow may crash. A number of numpy is safe.
+        # TensorFlow may crash. A number of numpy is safe, but TensorFlow may still raise an error
+        # of its own instead of the exception.
         converted = dtype.as_numpy_dtype(value)
         tensor = tf_ops.EagerTensor(converted, "/device:CPU:0", dtype.as_datatype_enum)
         cache.put(key, tensor)

@@ -56,6 +56,10 @@ class Takes:
         self.num_applied = self.num_taken = 0
         self._rows, self._values = tf.constant([3]), tf.ones([1, 1])
         self._gradient = tf.ones([1])
+        # The first take makes a tensor of `num_required`. If it is interrupted there, TensorFlow
+        # may raise an error of its own instead of the interrupt.
+        self.apply()
+        self.count(self.accumulator.take_grad(1))
 
     def apply(self) -> None:
         self.num_applied += 1
@@ -94,13 +98,6 @@ def alarms() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def chained_types(error: BaseException | None) -> Iterator[type]:
-    """Yields the types of an exception and of those that led to it."""
-    while error is not None:
-        yield type(error)
-        error = error.__cause__ or error.__context__
-
-
 @pytest.mark.parametrize("num_alarms", [60, pytest.param(2000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_a_take_that_an_alarm_interrupts_loses_nothing(alarms, kind, num_alarms):
@@ -114,12 +111,10 @@ def test_a_take_that_an_alarm_interrupts_loses_nothing(alarms, kind, num_alarms)
             threads.append(takes.apply_later(draw.uniform(0, 0.004)))
         longest = 0.0005 if what == "ready" else 0.006
         gradients = []
-        with pytest.raises((Interrupt, SystemError)) as raised:
+        with pytest.raises(Interrupt):
             signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, longest))
             gradients.append(takes.accumulator.take_grad(1))
             wait_until(lambda: False, "the alarm")
-        # Python makes a SystemError of an exception that NumPy leaves behind when it returns.
-        assert Interrupt in chained_types(raised.value)
         for thread in threads:
             thread.join()
         for gradient in gradients:
