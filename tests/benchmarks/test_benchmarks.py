@@ -27,7 +27,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "benchmarks"))
 
 from condacc_bench import implementations, rounds  # noqa: E402
-from condacc_bench.cases import dense_cycle, limit  # noqa: E402
+from condacc_bench.cases import dense_cycle, limit, staging  # noqa: E402
 from condacc_bench.cases.replica_threads import PLACES  # noqa: E402
 from condacc_bench.report import goals, results  # noqa: E402
 
@@ -227,6 +227,23 @@ def test_a_case_refuses_an_accumulator_that_computes_something_else():
     wrong = implementations.Implementation("wrong", sum_instead_of_mean, None, False, None)
     with pytest.raises(AssertionError, match="expected 8 times 1.0078125, got"):
         dense_cycle.DenseCycle(wrong, count=2, size=8)
+
+
+def test_gradients_can_be_kept_so_that_the_step_that_takes_them_out_frees_none():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        stage = staging.Stage([tf.fill([3], 7.0)])
+        num_kept = tf.raw_ops.StageSize(dtypes=[tf.float32], shared_name=stage.kept_name)
+        [gradient] = stage.next()
+        for _ in range(2):
+            session.run(stage.fill_and_keep)
+        np.testing.assert_array_equal(session.run(gradient), [7, 7, 7])
+        assert session.run(num_kept) == 2
+
+        session.run(stage.free_kept)
+        assert session.run(num_kept) == 0
+        np.testing.assert_array_equal(session.run(gradient), [7, 7, 7])
+        session.run(stage.fill)
+        assert session.run(num_kept) == 0
 
 
 def test_rounds_rotate_and_ratios_are_paired_by_round():

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from condacc_bench import implementations
+from condacc_bench.cases.staging import Stage
 from condacc_bench.rounds import seconds_for
 
 v1 = tf.compat.v1
@@ -37,7 +38,6 @@ class Contention:
     ):
         self._size = size
         self._per_thread = max(3, min(200, _ELEMENTS_PER_MEASUREMENT // (size * num_threads)))
-        stage = implementations.unique_name("stage")
         with tf.Graph().as_default() as graph:
             variable = v1.get_variable("variable", initializer=tf.ones([size]), use_resource=True)
             accumulator = implementation.dense(tf.float32, shape=[size], name="accumulator")
@@ -51,15 +51,13 @@ class Contention:
                 apply(variable.read_value() * scale if producer == "mul" else tf.identity(value))
                 for scale in scales
             ]
-            fill = tf.raw_ops.Stage(values=[tf.fill([size], 1.0)], shared_name=stage)
-            [staged] = tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name=stage)
-            staged.set_shape([size])
+            stage = Stage([tf.fill([size], 1.0)])
             taken = accumulator.take_grad(num_threads)
             self._session = implementations.new_session(graph)
             self._session.run(v1.global_variables_initializer())
             call = self._session.make_callable
             self._run_applies = [call(op) for op in applies]
-            self._run_fill, self._run_staged_apply = call(fill), call(apply(staged))
+            self._run_fill, self._run_staged_apply = call(stage.fill), call(apply(*stage.next()))
             self._run_take, self._run_check = call(taken.op), call(taken)
             self._run_count = call(accumulator.num_accumulated())
         self._check_result(producer)

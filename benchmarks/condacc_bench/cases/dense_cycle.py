@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from condacc_bench import implementations
+from condacc_bench.cases.staging import Stage
 from condacc_bench.rounds import net, seconds_for
 
 v1 = tf.compat.v1
@@ -46,7 +47,6 @@ class DenseCycle:
         self._repetitions = max(
             1, min(_MAX_REPETITIONS, _ELEMENTS_PER_MEASUREMENT // (size * count))
         )
-        self._stage = implementations.unique_name("stage")
         with tf.Graph().as_default() as graph:
             self._build(implementation)
             self._session = implementations.new_session(graph)
@@ -60,8 +60,7 @@ class DenseCycle:
             self._dtype, shape=[self._size], name=implementations.unique_name("accumulator")
         )
         self._staged_value = v1.placeholder(tf.float32, [])
-        value = tf.fill([self._size], tf.cast(self._staged_value, self._dtype))
-        self._fill_op = tf.raw_ops.Stage(values=[value], shared_name=self._stage)
+        self._stage = Stage([tf.fill([self._size], tf.cast(self._staged_value, self._dtype))])
         self._variable = v1.get_variable(
             implementations.unique_name("variable"),
             initializer=tf.ones([self._size], self._dtype),
@@ -88,9 +87,7 @@ class DenseCycle:
 
     def _produce(self, i: int) -> tf.Tensor:
         if self._producer == "staged":
-            [gradient] = tf.raw_ops.Unstage(dtypes=[self._dtype], shared_name=self._stage)
-            gradient.set_shape([self._size])
-            return gradient
+            return self._stage.next()[0]
         if self._producer == "mul":
             return self._variable.read_value() * tf.constant(_value(i), self._dtype)
         return tf.identity(self._variable.read_value())
@@ -101,12 +98,15 @@ class DenseCycle:
         self._run_produce = call(self._produce_op)
         self._run_take = call(self._taken.op)
         self._run_nothing = call(self._nothing_op)
-        self._run_fill = call(self._fill_op, feed_list=[self._staged_value])
+        self._run_fill = call(self._stage.fill, feed_list=[self._staged_value])
+        self._run_fill_and_keep = call(self._stage.fill_and_keep, feed_list=[self._staged_value])
+        self._run_free_kept = call(self._stage.free_kept)
 
-    def _fill(self) -> None:
+    def _fill(self, keep: bool = False) -> None:
+        run = self._run_fill_and_keep if keep else self._run_fill
         if self._producer == "staged":
             for i in range(self._per_step):
-                self._run_fill(_value(i))
+                run(_value(i))
 
     def check_result(self) -> None:
         """Runs one cycle and checks its mean. This also warms up the session."""
@@ -135,8 +135,9 @@ class DenseCycle:
     def _cycle(self) -> tuple[float, float, float, float]:
         apply = produce = 0.0
         for _ in range(self._count // self._per_step):
-            self._fill()
+            self._fill(keep=True)
             produce += seconds_for(self._run_produce)
+            self._run_free_kept()
             self._fill()
             apply += seconds_for(self._run_apply)
         return apply, produce, seconds_for(self._run_take), seconds_for(self._run_nothing)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from condacc_bench import implementations
 from condacc_bench.cases import sparse_data
 from condacc_bench.cases.dense_cycle import largest_divisor
+from condacc_bench.cases.staging import Stage
 from condacc_bench.rounds import net, seconds_for
 
 v1 = tf.compat.v1
@@ -72,7 +73,6 @@ class SparseCycle:
             self.check_result()
 
     def _build(self, implementation: implementations.Implementation) -> None:
-        self._stage = implementations.unique_name("stage")
         accumulator = implementation.sparse(
             tf.float32, shape=self._shape, name=implementations.unique_name("accumulator")
         )
@@ -93,10 +93,7 @@ class SparseCycle:
             ).read_value()
         else:
             values = tf.fill(values_shape, self._staged_value)
-        self._fill_op = tf.raw_ops.Stage(
-            values=[tf.gather(indices, self._number), values], shared_name=self._stage
-        )
-
+        self._stage = Stage([tf.gather(indices, self._number), values])
         self._taken = accumulator.take_grad(self._count)
         self._nothing_op = tf.no_op()
 
@@ -129,11 +126,7 @@ class SparseCycle:
         """Builds operations that produce and consume gradients strictly one after another."""
         for _ in range(number):
             with tf.control_dependencies(after):
-                indices, values = tf.raw_ops.Unstage(
-                    dtypes=[tf.int64, tf.float32], shared_name=self._stage
-                )
-                indices.set_shape([self._rows])
-                values.set_shape([self._rows, self._shape[1]])
+                indices, values = self._stage.next()
             with tf.control_dependencies([indices, values]):
                 after = [consume(indices, values)]
         return after[0]
@@ -145,11 +138,15 @@ class SparseCycle:
         self._run_cycles = call(self._cycles_op)
         self._run_take = call(self._taken[0].op)
         self._run_nothing = call(self._nothing_op)
-        self._run_fill = call(self._fill_op, feed_list=[self._number, self._staged_value])
+        feeds = [self._number, self._staged_value]
+        self._run_fill = call(self._stage.fill, feed_list=feeds)
+        self._run_fill_and_keep = call(self._stage.fill_and_keep, feed_list=feeds)
+        self._run_free_kept = call(self._stage.free_kept)
 
-    def _fill(self, first: int = 0) -> None:
+    def _fill(self, first: int = 0, keep: bool = False) -> None:
+        run = self._run_fill_and_keep if keep else self._run_fill
         for number in range(first, first + self._per_step):
-            self._run_fill(number, self._value(number))
+            run(number, self._value(number))
 
     def apply_each(self) -> list[float]:
         """Applies all gradients; returns the time of each step without producing the gradients."""
@@ -188,8 +185,9 @@ class SparseCycle:
     def _fused_cycle(self) -> float:
         """Returns the seconds of one cycle, if a step contains several."""
         for _ in range(self._fused):
-            self._fill()
+            self._fill(keep=True)
         produce = seconds_for(self._run_produce)
+        self._run_free_kept()
         for _ in range(self._fused):
             self._fill()
         return net(seconds_for(self._run_cycles), produce) / self._fused
@@ -198,8 +196,9 @@ class SparseCycle:
         """Returns the seconds of a cycle whose take is a separate step."""
         apply = produce = 0.0
         for first in range(0, self._count, self._per_step):
-            self._fill(first)
+            self._fill(first, keep=True)
             produce += seconds_for(self._run_produce)
+            self._run_free_kept()
             self._fill(first)
             apply += seconds_for(self._run_apply)
         return net(apply + self.take(), produce + seconds_for(self._run_nothing))

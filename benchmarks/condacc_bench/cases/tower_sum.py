@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from condacc_bench import implementations
+from condacc_bench.cases.staging import Stage
 from condacc_bench.rounds import net, seconds_for
 
 v1 = tf.compat.v1
@@ -38,13 +39,13 @@ class TowerSum:
                 initializer=tf.ones([size]),
                 use_resource=True,
             )
-            fills, gradients, sums = [], [], []
+            stages, gradients, sums = [], [], []
             for _ in range(self._num_sums):
                 parts = []
                 for i in range(count):
                     if producer == "staged":
-                        part, fill = _staged(size, 1.0 + i)
-                        fills.append(fill)
+                        stages.append(Stage([tf.fill([size], 1.0 + i)]))
+                        [part] = stages[-1].next()
                     else:
                         part = tf.identity(variable.read_value())
                     parts.append(part)
@@ -53,7 +54,9 @@ class TowerSum:
             self._session = implementations.new_session(graph)
             self._session.run(v1.global_variables_initializer())
             call = self._session.make_callable
-            self._run_fill = call(tf.group(*fills))
+            self._run_fill = call(tf.group(*[stage.fill for stage in stages]))
+            self._run_fill_and_keep = call(tf.group(*[stage.fill_and_keep for stage in stages]))
+            self._run_free_kept = call(tf.group(*[stage.free_kept for stage in stages]))
             self._run_sum = call(tf.group(*[total.op for total in sums]))
             self._run_produce = call(tf.group(*[gradient.op for gradient in gradients]))
             self._run_check = call(sums)
@@ -68,19 +71,11 @@ class TowerSum:
         for _ in range(_REPETITIONS):
             self._run_fill()
             total = seconds_for(self._run_sum)
-            self._run_fill()
+            self._run_fill_and_keep()
             times.append((total, seconds_for(self._run_produce)))
+            self._run_free_kept()
         total, produce = np.median(times, axis=0)
         return {"sum": float(net(total, produce)) / self._num_sums}
 
     def close(self) -> None:
         self._session.close()
-
-
-def _staged(size: int, value: float) -> tuple[tf.Tensor, tf.Operation]:
-    """Returns a gradient that is made beforehand, and the operation that makes it."""
-    name = implementations.unique_name("stage")
-    fill = tf.raw_ops.Stage(values=[tf.fill([size], value)], shared_name=name)
-    [gradient] = tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name=name)
-    gradient.set_shape([size])
-    return gradient, fill
