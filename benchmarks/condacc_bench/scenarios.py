@@ -37,7 +37,7 @@ def cycles(run: Run) -> Iterator[Result]:
     """
     for size, count, producer in run.scale.cycles:
         limit = {}
-        if _has_limit(run, count):
+        if run.with_limit and count > 1 and producer != "mul":
             limit[_LIMIT] = lambda n=count, s=size: Limit(n, s)
             limit[_BARE] = lambda n=count, p=producer: DenseCycle(run.ours, n, 1, producer=p)
         samples = run.measure(
@@ -60,10 +60,6 @@ def cycles(run: Run) -> Iterator[Result]:
             fields["case"] += ", net"
             goal = goals.net_cycle_against_limit(size, producer)
             yield compare(samples, _NET, _LIMIT, "cycle", goal=goal, against="limit", **fields)
-
-
-def _has_limit(run: Run, count: int) -> bool:
-    return run.with_limit and count > 1
 
 
 def small_variables(run: Run) -> Iterator[Result]:

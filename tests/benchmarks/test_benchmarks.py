@@ -205,9 +205,11 @@ def test_the_limit_is_compared_with_where_it_is_asked_for(tmp_path: Path):
 
     assert run.returncode == 0, run.stderr
     lines = json.loads((tmp_path / "latest.json").read_text())["results"]
-    against = ["TensorFlow", "limit", "limit"] * 3 + ["TensorFlow", "limit"] * 2
+    staged = shared = ["TensorFlow", "limit", "limit"]
+    computed = ["TensorFlow"]  # The cycle includes the time to compute the gradients.
+    against = [*staged, *computed, *shared, *["TensorFlow", "limit"] * 2]
     assert [line["against"] for line in lines] == against
-    assert len([line for line in lines if line["case"].endswith(", net")]) == 3
+    assert len([line for line in lines if line["case"].endswith(", net")]) == 2
 
 
 @pytest.mark.parametrize(("count", "group_bytes"), [(2, 1 << 20), (9, 1 << 20), (9, 3 * 400)])

@@ -26,8 +26,8 @@ class DenseCycle:
 
     * ``staged``: Gradients are made beforehand and held in a staging buffer. The timed step empties
     the buffer, so that the accumulator's op is the only owner, as with gradients from a worker.
-    * ``mul``: Gradients are computed in the timed step. The accumulator's op owns them as well. If
-    it keeps one, the next is computed in other memory, and this time is included.
+    * ``mul``: Gradients are computed in the timed step. The accumulator's op owns them as well. The
+    time to compute them is part of the cycle's, because it depends on which memory is free.
     * ``shared``: The gradient is the value of a variable, which the op must not keep or overwrite.
     """
 
@@ -44,9 +44,7 @@ class DenseCycle:
         self._count, self._size, self._dtype = count, size, dtype
         self._producer = producer
         self._per_step = largest_divisor(count, max_step_bytes // (size * dtype.size))
-        self._repetitions = max(
-            1, min(_MAX_REPETITIONS, _ELEMENTS_PER_MEASUREMENT // (size * count))
-        )
+        self._repetitions = num_repetitions(size, count)
         with tf.Graph().as_default() as graph:
             self._build(implementation)
             self._session = implementations.new_session(graph)
@@ -103,9 +101,10 @@ class DenseCycle:
         self._run_free_kept = call(self._stage.free_kept)
 
     def _fill(self, keep: bool = False) -> None:
-        run = self._run_fill_and_keep if keep else self._run_fill
         if self._producer == "staged":
             for i in range(self._per_step):
+                is_kept = keep and i + 1 < self._per_step
+                run = self._run_fill_and_keep if is_kept else self._run_fill
                 run(_value(i))
 
     def check_result(self) -> None:
@@ -135,9 +134,10 @@ class DenseCycle:
     def _cycle(self) -> tuple[float, float, float, float]:
         apply = produce = 0.0
         for _ in range(self._count // self._per_step):
-            self._fill(keep=True)
-            produce += seconds_for(self._run_produce)
-            self._run_free_kept()
+            if self._producer != "mul":
+                self._fill(keep=True)
+                produce += seconds_for(self._run_produce)
+                self._run_free_kept()
             self._fill()
             apply += seconds_for(self._run_apply)
         return apply, produce, seconds_for(self._run_take), seconds_for(self._run_nothing)
@@ -148,6 +148,11 @@ class DenseCycle:
 
 def _value(i: int) -> float:
     return 1 + i / 64
+
+
+def num_repetitions(size: int, count: int) -> int:
+    """Returns how often a measurement repeats a cycle, whose median is the result."""
+    return max(1, min(_MAX_REPETITIONS, _ELEMENTS_PER_MEASUREMENT // (size * count)))
 
 
 def largest_divisor(number: int, limit: int) -> int:

@@ -144,8 +144,9 @@ class SparseCycle:
         self._run_free_kept = call(self._stage.free_kept)
 
     def _fill(self, first: int = 0, keep: bool = False) -> None:
-        run = self._run_fill_and_keep if keep else self._run_fill
-        for number in range(first, first + self._per_step):
+        last = first + self._per_step - 1
+        for number in range(first, last + 1):
+            run = self._run_fill_and_keep if keep and number < last else self._run_fill
             run(number, self._value(number))
 
     def apply_each(self) -> list[float]:

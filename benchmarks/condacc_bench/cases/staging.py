@@ -11,9 +11,10 @@ class Stage:
     """A staging buffer of gradients. The operation that takes one out is its only owner.
 
     The time to take gradients out is subtracted from that of steps that apply them. It must not
-    include the time to free them, which is longer than that of a cycle for large ones: TensorFlow's
-    accumulator frees a gradient in its apply, and ours frees all of them after the take. So
-    gradients can be kept in a second buffer as well, until `free_kept` is run.
+    include the time to free all of them, which is longer than a cycle if they are large:
+    TensorFlow's accumulator frees them in its applies, and ours frees most of them after the take.
+    So they can be kept in a second buffer as well, until `free_kept` is run. The last one is not
+    kept, because the steps that are timed free one buffer of this size as well, their result.
 
     Args:
       values: The tensors of one gradient, with static shapes.

@@ -55,7 +55,11 @@ class TowerSum:
             self._session.run(v1.global_variables_initializer())
             call = self._session.make_callable
             self._run_fill = call(tf.group(*[stage.fill for stage in stages]))
-            self._run_fill_and_keep = call(tf.group(*[stage.fill_and_keep for stage in stages]))
+            keep = [
+                stage.fill if number % count == count - 1 else stage.fill_and_keep
+                for number, stage in enumerate(stages)
+            ]
+            self._run_fill_and_keep = call(tf.group(*keep))
             self._run_free_kept = call(tf.group(*[stage.free_kept for stage in stages]))
             self._run_sum = call(tf.group(*[total.op for total in sums]))
             self._run_produce = call(tf.group(*[gradient.op for gradient in gradients]))

@@ -55,11 +55,12 @@ def cycle(size: int, count: int, producer: str) -> Goal | None:
     """Returns the goal of a float32 cycle.
 
     Cycles below 64K elements consist of overhead, for which scenario D2 has goals. If gradients are
-    computed in the timed step (``mul``), there is a goal only for sums that outweigh this
-    computation: those of many gradients larger than the caches.
+    computed in the timed step (``mul``), the goal is that of threads that compute them.
     """
-    if size < 64 * KI or (producer == "mul" and (count == 1 or size < 16 * MI)):
+    if size < 64 * KI:
         return None
+    if producer == "mul":
+        return _THROUGHPUT.get((size, producer)) if count > 1 else None
     if producer == "shared":
         return Goal(1.4) if count == 1 else Goal(1.0)
     if count == 1:
@@ -94,12 +95,12 @@ def bfloat16_against_float16(size: int, count: int) -> Goal | None:
 
 def cycle_against_limit(size: int, producer: str) -> Goal | None:
     """Returns the goal of a cycle, relative to one native pass over the summed gradients."""
-    return _LIMIT if size >= 16 * MI and producer != "shared" else None
+    return _LIMIT if size >= 16 * MI and producer == "staged" else None
 
 
 def net_cycle_against_limit(size: int, producer: str) -> Goal | None:
     """Returns the goal of a cycle less the time of its operations themselves."""
-    return _LIMIT if size == 64 * KI and producer != "shared" else None
+    return _LIMIT if size == 64 * KI and producer == "staged" else None
 
 
 TOWER_SUM = Goal(1.0)
