@@ -231,7 +231,7 @@ def test_a_case_refuses_an_accumulator_that_computes_something_else():
         dense_cycle.DenseCycle(wrong, count=2, size=8)
 
 
-def test_gradients_can_be_kept_so_that_the_step_that_takes_them_out_frees_none():
+def test_kept_gradients_stay_in_a_second_buffer_until_they_are_freed():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         stage = staging.Stage([tf.fill([3], 7.0)])
         num_kept = tf.raw_ops.StageSize(dtypes=[tf.float32], shared_name=stage.kept_name)

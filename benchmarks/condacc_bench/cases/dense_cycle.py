@@ -27,7 +27,8 @@ class DenseCycle:
     * ``staged``: Gradients are made beforehand and held in a staging buffer. The timed step empties
     the buffer, so that the accumulator's op is the only owner, as with gradients from a worker.
     * ``mul``: Gradients are computed in the timed step. The accumulator's op owns them as well. The
-    time to compute them is part of the cycle's, because it depends on which memory is free.
+    cycle includes the time to compute them, which depends on the memory that the accumulator has
+    freed.
     * ``shared``: The gradient is the value of a variable, which the op must not keep or overwrite.
     """
 
@@ -69,7 +70,9 @@ class DenseCycle:
                 gradient, local_step=implementations.NEVER_STALE
             )
         )
-        self._produce_op = self._chain(lambda gradient: gradient.op)
+        self._produce_op = (
+            tf.no_op() if self._producer == "mul" else self._chain(lambda gradient: gradient.op)
+        )
         self._taken = accumulator.take_grad(self._count)
         self._nothing_op = tf.no_op()
 
@@ -100,10 +103,11 @@ class DenseCycle:
         self._run_fill_and_keep = call(self._stage.fill_and_keep, feed_list=[self._staged_value])
         self._run_free_kept = call(self._stage.free_kept)
 
-    def _fill(self, keep: bool = False) -> None:
+    def _fill(self, first: int = 0, keep: bool = False) -> None:
+        """Stages the gradients of a step, of which the number ``first`` is the first one."""
         if self._producer == "staged":
             for i in range(self._per_step):
-                is_kept = keep and i + 1 < self._per_step
+                is_kept = keep and first + i < self._count - 1
                 run = self._run_fill_and_keep if is_kept else self._run_fill
                 run(_value(i))
 
@@ -133,14 +137,14 @@ class DenseCycle:
 
     def _cycle(self) -> tuple[float, float, float, float]:
         apply = produce = 0.0
-        for _ in range(self._count // self._per_step):
-            if self._producer != "mul":
-                self._fill(keep=True)
-                produce += seconds_for(self._run_produce)
-                self._run_free_kept()
+        for first in range(0, self._count, self._per_step):
+            self._fill(first, keep=True)
+            produce += seconds_for(self._run_produce)
+            self._run_free_kept()
             self._fill()
             apply += seconds_for(self._run_apply)
-        return apply, produce, seconds_for(self._run_take), seconds_for(self._run_nothing)
+        nothing = seconds_for(self._run_nothing)
+        return apply, produce, seconds_for(self._run_take), nothing
 
     def close(self) -> None:
         self._session.close()
@@ -151,7 +155,7 @@ def _value(i: int) -> float:
 
 
 def num_repetitions(size: int, count: int) -> int:
-    """Returns how often a measurement repeats a cycle, whose median is the result."""
+    """Returns how many cycles a measurement times; their median is its result."""
     return max(1, min(_MAX_REPETITIONS, _ELEMENTS_PER_MEASUREMENT // (size * count)))
 
 

@@ -19,7 +19,8 @@ _REPETITIONS = 10
 class ManyVariables:
     """One step applies to ``count`` accumulators of ``size`` elements, and another one takes.
 
-    The producer is ``shared`` or ``mul``, as in `DenseCycle`.
+    The producer is ``shared`` or ``mul``, as in `DenseCycle`, but the time to compute the gradients
+    is not included.
     """
 
     def __init__(

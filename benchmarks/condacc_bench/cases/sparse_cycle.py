@@ -144,9 +144,9 @@ class SparseCycle:
         self._run_free_kept = call(self._stage.free_kept)
 
     def _fill(self, first: int = 0, keep: bool = False) -> None:
-        last = first + self._per_step - 1
-        for number in range(first, last + 1):
-            run = self._run_fill_and_keep if keep and number < last else self._run_fill
+        for number in range(first, first + self._per_step):
+            is_kept = keep and number < self._count - 1
+            run = self._run_fill_and_keep if is_kept else self._run_fill
             run(number, self._value(number))
 
     def apply_each(self) -> list[float]:
@@ -202,7 +202,8 @@ class SparseCycle:
             self._run_free_kept()
             self._fill(first)
             apply += seconds_for(self._run_apply)
-        return net(apply + self.take(), produce + seconds_for(self._run_nothing))
+        nothing = seconds_for(self._run_nothing)
+        return net(apply + self.take(), produce + nothing)
 
     def _value(self, i: int) -> float:
         return 1 if self._borrowed else 1 + i / 64

@@ -10,11 +10,12 @@ from condacc_bench import implementations
 class Stage:
     """A staging buffer of gradients. The operation that takes one out is its only owner.
 
-    The time to take gradients out is subtracted from that of steps that apply them. It must not
-    include the time to free all of them, which is longer than a cycle if they are large:
-    TensorFlow's accumulator frees them in its applies, and ours frees most of them after the take.
-    So they can be kept in a second buffer as well, until `free_kept` is run. The last one is not
-    kept, because the steps that are timed free one buffer of this size as well, their result.
+    The time to take gradients out is subtracted from that of a cycle that applies them. It depends
+    on the accumulator whether the cycle also frees a gradient, in an apply, or whether it is freed
+    when the take has returned. So the time that is subtracted must not include that. A gradient
+    that is in a second buffer, too, is not freed when it is taken out, but by `free_kept`. The last
+    gradient of a cycle is only in the first buffer, because the cycle frees its result, which is as
+    large if gradients are dense, and at least as large if they are sparse.
 
     Args:
       values: The tensors of one gradient, with static shapes.

@@ -55,12 +55,6 @@ class TowerSum:
             self._session.run(v1.global_variables_initializer())
             call = self._session.make_callable
             self._run_fill = call(tf.group(*[stage.fill for stage in stages]))
-            keep = [
-                stage.fill if number % count == count - 1 else stage.fill_and_keep
-                for number, stage in enumerate(stages)
-            ]
-            self._run_fill_and_keep = call(tf.group(*keep))
-            self._run_free_kept = call(tf.group(*[stage.free_kept for stage in stages]))
             self._run_sum = call(tf.group(*[total.op for total in sums]))
             self._run_produce = call(tf.group(*[gradient.op for gradient in gradients]))
             self._run_check = call(sums)
@@ -75,9 +69,8 @@ class TowerSum:
         for _ in range(_REPETITIONS):
             self._run_fill()
             total = seconds_for(self._run_sum)
-            self._run_fill_and_keep()
+            self._run_fill()
             times.append((total, seconds_for(self._run_produce)))
-            self._run_free_kept()
         total, produce = np.median(times, axis=0)
         return {"sum": float(net(total, produce)) / self._num_sums}
 

@@ -55,12 +55,13 @@ def cycle(size: int, count: int, producer: str) -> Goal | None:
     """Returns the goal of a float32 cycle.
 
     Cycles below 64K elements consist of overhead, for which scenario D2 has goals. If gradients are
-    computed in the timed step (``mul``), the goal is that of threads that compute them.
+    computed in the timed step (``mul``), the goal is that of the threads of scenario D3, whose time
+    includes the computation as well.
     """
     if size < 64 * KI:
         return None
     if producer == "mul":
-        return _THROUGHPUT.get((size, producer)) if count > 1 else None
+        return applies_per_second(size, producer) if count > 1 else None
     if producer == "shared":
         return Goal(1.4) if count == 1 else Goal(1.0)
     if count == 1:

@@ -56,8 +56,8 @@ class Takes:
         self.num_applied = self.num_taken = 0
         self._rows, self._values = tf.constant([3]), tf.ones([1, 1])
         self._gradient = tf.ones([1])
-        # The first take makes a tensor of `num_required`. If it is interrupted there, TensorFlow
-        # may raise an error of its own instead of the interrupt.
+        # The first take makes the tensor of the number 1, which later ones find in a cache.
+        # TensorFlow may raise an error of its own instead of an interrupt that comes meanwhile.
         self.apply()
         self.count(self.accumulator.take_grad(1))
 
