@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests.call_sites.regression import descent, new_model, parts, trained
-from tests.support.accumulator_support import Background, unique_name
+from tests.support.accumulator_support import unique_name
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 UPDATES = 3

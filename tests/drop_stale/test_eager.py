@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_support import (
     INNER,
     START,
@@ -17,6 +16,7 @@ from tests.support.drop_stale_support import (
     drop_stale,
     half_square,
 )
+from tests.support.waiting import PATIENCE_SECS, Background
 
 v1 = tf.compat.v1
 HALVED = np.divide(START, 2.0)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import PATIENCE_SECS
 from tests.support.drop_stale_support import (
     START,
     Interlude,
@@ -24,6 +23,7 @@ from tests.support.drop_stale_support import (
     new_session,
     stale_counter,
 )
+from tests.support.waiting import PATIENCE_SECS
 
 v1 = tf.compat.v1
 

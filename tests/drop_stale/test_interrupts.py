@@ -16,8 +16,8 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.accumulator_support import Background
 from tests.support.drop_stale_support import drop_stale
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 PACKAGE = str(Path(tf_condacc.__file__).parent)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_support import (
     START,
     Interlude,
@@ -19,6 +18,7 @@ from tests.support.drop_stale_support import (
     half_square,
     new_session,
 )
+from tests.support.waiting import PATIENCE_SECS, Background
 
 v1 = tf.compat.v1
 

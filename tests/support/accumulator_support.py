@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.waiting import PATIENCE_SECS, Background, until_set
+
 v1 = tf.compat.v1
 
-PATIENCE_SECS = 30.0
-PATIENT = v1.RunOptions(timeout_in_ms=100_000)
+PATIENT = v1.RunOptions(timeout_in_ms=int(1000 * PATIENCE_SECS))
 _unique = itertools.count()
 
 # Marks tests that do not depend on the kind of the accumulator.
@@ -30,65 +28,6 @@ def unique_name(prefix: str = "acc") -> str:
     return f"{prefix}_{next(_unique)}"
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = PATIENCE_SECS) -> None:
-    """Polls `condition` until it holds; fails the test after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout} s for: {what}"
-        time.sleep(0.001)
-
-
-class Background:
-    """A call that runs in a daemon thread of its own."""
-
-    def __init__(self, call: Callable[..., Any], *args: Any) -> None:
-        self._call = (call, args)
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        call, args = self._call
-        try:
-            self._value = call(*args)
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._done.set()
-
-    @property
-    def done(self) -> bool:
-        return self._done.is_set()
-
-    def result(self, timeout: float = PATIENCE_SECS) -> Any:
-        """Returns what the call returned or raises what it raised."""
-        assert self._done.wait(timeout), f"a background call did not end within {timeout} s"
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-    def error(self, timeout: float = PATIENCE_SECS) -> BaseException | None:
-        """Returns the exception that the call raised, or None if it returned."""
-        assert self._done.wait(timeout), f"a background call did not end within {timeout} s"
-        return self._error
-
-    def wait_until_blocked(self) -> None:
-        """Waits until the thread has slept, without using CPU time, during many polls in a row."""
-        stat = Path(f"/proc/self/task/{self._thread.native_id}/stat")
-        quiet, last = 0, ""
-        deadline = time.monotonic() + PATIENCE_SECS
-        while quiet < 30:
-            assert time.monotonic() < deadline, "the background call never came to rest"
-            assert not self.done, f"the background call ended: {self._error or self._value}"
-            fields = stat.read_text().rpartition(")")[2].split()
-            state, cpu_time = fields[0], " ".join(fields[11:13])
-            quiet = quiet + 1 if state == "S" and cpu_time == last else 0
-            last = cpu_time
-            time.sleep(0.002)
-
-
 class Announcement:
     """An operation that reports, when it runs, that its step has begun."""
 
@@ -100,7 +39,7 @@ class Announcement:
         self._event.clear()
 
     def wait(self) -> None:
-        assert self._event.wait(PATIENCE_SECS), "the step did not begin"
+        until_set(self._event, "the step begins")
 
 
 class GraphDriver:

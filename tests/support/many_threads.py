@@ -1,29 +1,15 @@
-"""Many threads on one accumulator: starting them together, and adding up their results."""
+"""Sessions with many threads, and the threads of queue runners."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
-from tests.support.accumulator_support import Background
+from tests.support.waiting import PATIENCE_SECS
 
 v1 = tf.compat.v1
 FAR_AHEAD = 2**40
-
-
-def in_threads(*calls: Callable[[], Any]) -> list[Any]:
-    """Runs the calls at the same time, and returns their results."""
-    start = threading.Barrier(len(calls))
-
-    def begin(call):
-        start.wait(30)
-        return call()
-
-    running = [Background(begin, call) for call in calls]
-    return [run.result(90) for run in running]
 
 
 def join_queue_runners() -> None:
@@ -34,7 +20,7 @@ def join_queue_runners() -> None:
     """
     for thread in threading.enumerate():
         if thread.name.startswith("QueueRunnerThread"):
-            thread.join(30)
+            thread.join(PATIENCE_SECS)
 
 
 def many_threaded_session(graph: tf.Graph) -> v1.Session:

@@ -10,9 +10,8 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 import tf_condacc
-from tests.support.accumulator_support import Announcement, Background
+from tests.support.accumulator_support import Announcement
 from tests.support.control_flow import control_flow
-from tests.support.many_threads import in_threads
 from tests.support.tower_support import (
     Recording,
     initialized_session,
@@ -21,6 +20,7 @@ from tests.support.tower_support import (
     rows,
     sums_one_by_one,
 )
+from tests.support.waiting import Background, in_threads
 from tf_condacc import estimator
 from tf_condacc._ops.native import ops
 from tf_condacc._towers.reduction import sum_gradients

@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.support.accumulator_support import (
-    Background,
-    EagerDriver,
-    GraphDriver,
-    every_kind,
-    unique_name,
-)
+from tests.support.accumulator_support import EagerDriver, GraphDriver, every_kind, unique_name
 from tests.support.refusals import (
     BadArgument,
     Gone,
@@ -23,6 +17,7 @@ from tests.support.refusals import (
     refused,
     with_gradients,
 )
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 pytestmark = every_kind

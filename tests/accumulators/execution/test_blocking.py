@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import cancellation
 
-from tests.support.accumulator_support import Background, every_kind, needs_resource, unique_name
+from tests.support.accumulator_support import every_kind, needs_resource, unique_name
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 pytestmark = every_kind

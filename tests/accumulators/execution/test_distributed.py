@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import Announcement, Background, every_kind, unique_name
+from tests.support.accumulator_support import Announcement, every_kind, unique_name
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 pytestmark = every_kind

@@ -13,13 +13,8 @@ import tensorflow as tf
 
 from tests.accumulators.support.memory_limits import MEGABYTE, resident_bytes
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import (
-    PATIENCE_SECS,
-    Background,
-    every_kind,
-    needs_resource,
-    unique_name,
-)
+from tests.support.accumulator_support import every_kind, needs_resource, unique_name
+from tests.support.waiting import PATIENCE_SECS, Background
 
 # TensorFlow aborts the process if its cached operations are cleared, such as by
 # `tf.random.set_seed`, after an eager accumulator is gone.

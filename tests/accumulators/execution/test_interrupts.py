@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import wait_until
+from tests.support.waiting import until
 from tf_condacc import _tensorflow
 from tf_condacc._accumulators import eager
 
@@ -114,7 +114,7 @@ def test_a_take_that_an_alarm_interrupts_loses_nothing(alarms, kind, num_alarms)
         with pytest.raises(Interrupt):
             signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, longest))
             gradients.append(takes.accumulator.take_grad(1))
-            wait_until(lambda: False, "the alarm")
+            until(lambda: False, "the alarm")
         for thread in threads:
             thread.join()
         for gradient in gradients:
@@ -191,7 +191,7 @@ def test_a_take_that_is_interrupted_at_any_place_loses_nothing(kind, what):
                     gradients.append(takes.accumulator.take_grad(1))
             is_interrupted = interrupt.index < 0
             if is_interrupted:
-                wait_until(lambda: False, "the interrupt that was held back")
+                until(lambda: False, "the interrupt that was held back")
         except Interrupt:
             num_places += 1
         for thread in threads:

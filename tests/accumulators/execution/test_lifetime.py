@@ -13,13 +13,8 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import (
-    Background,
-    GraphDriver,
-    every_kind,
-    needs_resource,
-    unique_name,
-)
+from tests.support.accumulator_support import GraphDriver, every_kind, needs_resource, unique_name
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 pytestmark = every_kind

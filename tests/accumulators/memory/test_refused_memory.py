@@ -22,7 +22,7 @@ from tests.accumulators.support.memory_limits import (
     warm_up,
 )
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import Background
+from tests.support.waiting import Background
 
 pytestmark = isolated()
 ELEMENTS = 64 * MEGABYTE  # A dense gradient has 256 MB of float32.

@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from tests.accumulators.support.rows import assert_rows
 from tests.accumulators.support.sparse_refusals import take_refuses_rows
-from tests.support.accumulator_support import Background, every_kind, unique_name
+from tests.support.accumulator_support import every_kind, unique_name
 from tests.support.signatures import parameters
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

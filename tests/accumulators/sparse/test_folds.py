@@ -14,8 +14,8 @@ from tests.accumulators.support.numerics import assert_same_bits
 from tests.accumulators.support.rows import Rows, RowsEagerDriver, RowsGraphDriver
 from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows, reference
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import Background
-from tests.support.many_threads import FAR_AHEAD, in_threads, many_threaded_session
+from tests.support.many_threads import FAR_AHEAD, many_threaded_session
+from tests.support.waiting import Background, in_threads
 
 v1 = tf.compat.v1
 pytestmark = [pytest.mark.kinds("sparse"), isolated({"TF_CONDACC_HOLD_BYTES": "0"})]
@@ -91,7 +91,7 @@ def test_takes_become_ready_while_others_merge(ours):
     while not all(taker.done for taker in takers):
         session.run(apply, {number: 1.0})
         applied += 1.0
-    taken = sum(taker.result(60) for taker in takers)
+    taken = sum(taker.result() for taker in takers)
     left = session.run(count)
     if left:
         taken += total(session.run(take, {required: left}))

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.accumulators.support.memory_limits import MEGABYTE, resident_bytes
 from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins_without_holding
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import Background
+from tests.support.waiting import Background
 
 pytestmark = pytest.mark.kinds("sparse")
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.python.ops import data_flow_ops
 from tensorflow.python.training import sync_replicas_optimizer
 
-from tests.support.accumulator_support import Background
 from tests.support.many_threads import join_queue_runners
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.accumulator_support import Background
 from tests.support.gpus import skip_on_gpu
+from tests.support.waiting import Background
 
 MEGABYTE = 2**20
 SPARE_BYTES = 96 * MEGABYTE  # For all small allocations.

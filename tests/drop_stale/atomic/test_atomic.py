@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
-from tests.support.accumulator_support import Background
 from tests.support.drop_stale_atomic_support import (
     Descent,
     Record,
@@ -17,6 +16,7 @@ from tests.support.drop_stale_atomic_support import (
     last_decision,
 )
 from tests.support.many_threads import many_threaded_session
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import unique_name, wait_until
+from tests.support.accumulator_support import unique_name
 from tests.support.drop_stale_atomic_support import (
     Descent,
     Record,
@@ -22,6 +22,7 @@ from tests.support.drop_stale_atomic_support import (
     dropping,
 )
 from tests.support.drop_stale_support import SWITCHES, switched
+from tests.support.waiting import until
 
 v1 = tf.compat.v1
 PS = "/job:ps/task:0"
@@ -177,7 +178,7 @@ def test_updates_of_a_killed_worker_are_given_up(cluster, switches):
         assert session.run(workers.reach) == 5
         assert not session.run(workers.tries[0]).accepted
         cluster.kill(("worker", 2))
-        wait_until(lambda: session.run(workers.reach) == 0, "updates to be given up")
+        until(lambda: session.run(workers.reach) == 0, "updates to be given up")
         assert session.run(workers.tries[0]).accepted
         assert (session.run(workers.num_accepted), session.run(workers.step)) == (1, 1)
         check_at_rest(workers, session.run)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.drop_stale_atomic_support import dropping
-from tests.support.many_threads import in_threads
+from tests.support.waiting import in_threads
 
 v1 = tf.compat.v1
 

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from tests.drop_stale.gate import MAX, MIN, Gate
-from tests.support.accumulator_support import PATIENCE_SECS, Background
 from tests.support.drop_stale_atomic_support import Descent, dropping
 from tests.support.drop_stale_support import SWITCHES, switched
+from tests.support.waiting import PATIENCE_SECS, Background
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 

@@ -7,9 +7,9 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import PATIENCE_SECS, Background, wait_until
 from tests.support.drop_stale_atomic_support import Descent, check_at_rest, dropping, reach
 from tests.support.many_threads import many_threaded_session
+from tests.support.waiting import PATIENCE_SECS, Background, until
 
 v1 = tf.compat.v1
 
@@ -184,6 +184,6 @@ def test_closing_a_session_of_a_server_gives_up_its_update(switches, rounds):
             assert observer.run(trainee.reach) == 1
             session.close()
             assert isinstance(running.error(), tf.errors.CancelledError)
-            wait_until(lambda: observer.run(trainee.reach) == 0, "the update to be given up")
+            until(lambda: observer.run(trainee.reach) == 0, "the update to be given up")
         trainee.expect(observer, 0, accepted=0)
         trainee.expect_next_to_be_accepted(observer)

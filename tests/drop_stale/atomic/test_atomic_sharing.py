@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.accumulator_support import Background
 from tests.support.drop_stale_atomic_support import (
     Descent,
     check_at_rest,
@@ -15,6 +14,7 @@ from tests.support.drop_stale_atomic_support import (
     reach,
 )
 from tests.support.many_threads import FAR_AHEAD, many_threaded_session
+from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 
