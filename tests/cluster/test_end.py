@@ -40,7 +40,7 @@ class ShortTraining:
         """Trains, and checks that nothing looks like a fault."""
         with self.cluster as cluster:
             cluster.start()
-            statuses = cluster.await_end(60)
+            statuses = cluster.await_end()
             messages = cluster.messages()
             assert set(statuses.values()) == {0}, messages
             assert not _FAULT.search(messages), messages

@@ -54,7 +54,7 @@ class Faults:
     def fail(self, who: Task) -> None:
         """Lets a worker's program fail between two steps; the others go on at once."""
         trainings.tell_to_fail(self._cluster, who[1])
-        assert self._cluster.await_end(20, who) == {who: 1}
+        assert self._cluster.await_end(who) == {who: 1}
         self._cluster.await_steps(10)
         self._cluster.start(who)
         self._cluster.await_steps(5, 0, 1, 2)
@@ -71,7 +71,7 @@ class Faults:
     def leave(self, who: Task) -> None:
         """Lets a worker end, and another process take its place."""
         trainings.tell_to_leave(self._cluster, who[1])
-        assert self._cluster.await_end(20, who) == {who: 0}
+        assert self._cluster.await_end(who) == {who: 0}
         self._cluster.await_steps(10)
         trainings.let_stay(self._cluster, who[1])
         self._cluster.start(who)
@@ -80,7 +80,7 @@ class Faults:
     def end(self) -> float:
         """Lets the training end: every process ends by itself, and soon. Returns the seconds."""
         trainings.tell_all_to_leave(self._cluster)
-        statuses = self._cluster.await_end(30)
+        statuses = self._cluster.await_end()
         assert set(statuses.values()) == {0}, f"{statuses}\n{self._cluster.messages()[-4000:]}"
         last_step = max(event["time"] for event in self._cluster.events("step"))
         took = time.time() - last_step
@@ -94,10 +94,10 @@ class Faults:
         """
         self._cluster.kill(LAST)
         trainings.tell_all_to_leave(self._cluster)
-        assert self._cluster.await_end(30, CHIEF, ("worker", 1)) == {CHIEF: 0, ("worker", 1): 0}
+        assert self._cluster.await_end(CHIEF, ("worker", 1)) == {CHIEF: 0, ("worker", 1): 0}
         self._cluster.start(LAST)
         start = time.monotonic()
-        statuses = self._cluster.await_end(30)
+        statuses = self._cluster.await_end()
         assert set(statuses.values()) == {0}, f"{statuses}\n{self._cluster.messages()[-4000:]}"
         return time.monotonic() - start
 

@@ -84,7 +84,7 @@ def test_training_goes_on_soon_after_a_partition_and_nothing_counts_twice(tmp_pa
             assert later < _MAX_SECS, name
             running.await_steps(20, 0, 1, 2)
         trainings.tell_all_to_leave(running)
-        assert set(running.await_end(30).values()) == {0}, running.messages()[-4000:]
+        assert set(running.await_end().values()) == {0}, running.messages()[-4000:]
     training.check()
 
 

@@ -33,7 +33,7 @@ class Preemptions:
     def worker(self) -> None:
         """A worker leaves, others go on without it, and it comes back."""
         self._cluster.terminate(LAST)
-        assert self._cluster.await_end(LIMIT_SECS, LAST) == {LAST: TERMINATED}
+        assert self._cluster.await_end(LAST) == {LAST: TERMINATED}
         self._cluster.await_steps(10, 0, 1)
         self._restart(LAST)
 
@@ -41,7 +41,7 @@ class Preemptions:
         """The chief saves its last step, and the next one goes on from there."""
         with self._weights_are_kept():
             self._cluster.terminate(CHIEF)
-            assert self._cluster.await_end(LIMIT_SECS, CHIEF) == {CHIEF: TERMINATED}
+            assert self._cluster.await_end(CHIEF) == {CHIEF: TERMINATED}
             self._restart(CHIEF)
 
     def chief_that_waits(self) -> None:
@@ -53,7 +53,7 @@ class Preemptions:
                 lambda: "worker/task:2" in self._cluster.messages(before), "a report of the gate"
             )
             self._cluster.terminate(CHIEF)
-            assert self._cluster.await_end(LIMIT_SECS, CHIEF) == {CHIEF: TERMINATED}
+            assert self._cluster.await_end(CHIEF) == {CHIEF: TERMINATED}
             self._cluster.unfreeze(LAST)
             self._restart(CHIEF)
 
@@ -62,7 +62,7 @@ class Preemptions:
         with self._weights_are_kept():
             tasks = list(self._cluster.tasks())
             self._cluster.terminate(*tasks)
-            statuses = self._cluster.await_end(LIMIT_SECS, *tasks)
+            statuses = self._cluster.await_end(*tasks)
             assert set(statuses.values()) == {TERMINATED}, statuses
             self._restart(*tasks)
 
@@ -96,7 +96,7 @@ def test_a_training_survives_the_preemption_of_each_task(tmp_path):
         preemptions.chief_that_waits()
         preemptions.all_together()
         trainings.tell_all_to_leave(cluster)
-        assert set(cluster.await_end(30).values()) == {0}, cluster.messages()[-4000:]
+        assert set(cluster.await_end().values()) == {0}, cluster.messages()[-4000:]
     training.check()
 
 

@@ -34,7 +34,7 @@ tf.distribute.Server(json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]), pro
 
 
 def _await_end(cluster: ForkedCluster, *tasks: tuple[str, int]) -> None:
-    statuses = cluster.await_end(LIMIT_SECS, *tasks)
+    statuses = cluster.await_end(*tasks)
     assert all(statuses[task] == 0 for task in tasks), cluster.messages()
 
 
@@ -297,7 +297,7 @@ def test_contribution_of_a_closure_that_is_retried_counts_once(tmp_path):
     spec = {job: addresses[:1] for job, addresses in cluster.spec.items()}
     with cluster:
         cluster.start()
-        killed = cluster.await_end(LIMIT_SECS, ("worker", 0))
+        killed = cluster.await_end(("worker", 0))
         assert killed == {("worker", 0): -signal.SIGKILL}, cluster.messages()
         cluster.start(("worker", 0))
         _await_end(cluster, ("worker", 1))

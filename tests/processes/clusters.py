@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.processes.parent_process import end_with_parent
 from tests.support.gpus import skip_on_gpu
 from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import LogReader
+from tests.support.waiting import until
 
 v1 = tf.compat.v1
 Task = tuple[str, int]  # Job and number.
@@ -116,17 +116,17 @@ class ForkedCluster:
     def check_running(self) -> None:
         """Raises an error if a process has ended by itself."""
         self._collect()
-        assert not self.statuses, f"{self.statuses} ended:\n{self.messages()[-4000:]}"
+        assert not self.statuses, f"{self.statuses} ended:\n{self.logs()}"
 
-    def await_end(self, limit_secs: float, *tasks: Task) -> dict[Task, int]:
+    def await_end(self, *tasks: Task) -> dict[Task, int]:
         """Waits until processes have ended by themselves; returns and forgets their statuses."""
         waited = tasks or tuple(self.running)
-        end = time.monotonic() + limit_secs
-        while any(who in self.running for who in waited):
+
+        def have_ended() -> bool:
             self._collect()
-            late = [who for who in waited if who in self.running]
-            assert time.monotonic() < end, f"{late} did not end:\n{self.messages()[-4000:]}"
-            time.sleep(0.01)
+            return not any(who in self.running for who in waited)
+
+        until(have_ended, f"the end of {waited}", self.logs, pause_secs=0.01)
         return {who: self.statuses.pop(who) for who in waited}
 
     def messages(self, since: dict[Task, int] | None = None) -> str:
@@ -137,6 +137,10 @@ class ForkedCluster:
         """
         return "".join(self._stderr(who)[(since or {}).get(who, 0) :] for who in self.tasks())
 
+    def logs(self) -> str:
+        """Returns the end of what each process has written to its standard error, by its name."""
+        return "\n".join(f"--- {who}\n{self._stderr(who)[-4000:]}" for who in self.tasks())
+
     def messages_so_far(self) -> dict[Task, int]:
         return {who: len(self._stderr(who)) for who in self.tasks()}
 
@@ -146,12 +150,14 @@ class ForkedCluster:
     def events(self, kind: str) -> list[dict]:
         return [event for event in self.all_events() if event["kind"] == kind]
 
-    def await_that(self, holds: Callable[[], bool], what: str, limit_secs: float = 30) -> None:
-        end = time.monotonic() + limit_secs
-        while not holds():
+    def await_that(self, holds: Callable[[], bool], what: str) -> None:
+        """Waits until something holds, while no process ends by itself."""
+
+        def holds_now() -> bool:
             self.check_running()
-            assert time.monotonic() < end, f"not in time: {what}\n{self.messages()[-4000:]}"
-            time.sleep(0.02)
+            return holds()
+
+        until(holds_now, what, self.logs, pause_secs=0.02)
 
     def await_steps(self, count: int, *workers: int) -> None:
         """Waits until workers, or any of them if none are given, have made further steps."""

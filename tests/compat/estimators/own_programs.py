@@ -37,7 +37,7 @@ def a_cluster_trains_and_evaluates(folder: Path) -> dict[str, Any]:
         processes.spec |= {"master": [chief], "worker": [worker]}
         processes.start()
         processes.start(("evaluator", 0))
-        statuses = processes.await_end(100)
+        statuses = processes.await_end()
     values = tf.train.load_checkpoint(str(folder / "model"))
     return {
         "statuses": sorted([*who, status] for who, status in statuses.items()),

@@ -133,7 +133,7 @@ class Faults:
         self._cluster.start(("worker", self._cluster.chief))
         self._cluster.await_steps(5, self._cluster.chief)
         self._cluster.unfreeze(old)
-        assert self._cluster.await_end(60, old) == {old: 1}
+        assert self._cluster.await_end(old) == {old: 1}
         self._cluster.await_steps(5, self._cluster.chief)
 
     def replace_worker(self) -> None:

@@ -205,4 +205,4 @@ def _limit_files_of_server(cluster: processes.Cluster, size: int) -> None:
 
 
 def _end_of_chief(cluster: processes.Cluster) -> int:
-    return cluster.await_end(30, CHIEF)[CHIEF]
+    return cluster.await_end(CHIEF)[CHIEF]

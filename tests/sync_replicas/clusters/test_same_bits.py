@@ -127,7 +127,7 @@ def train_with_faults(folder: Path, seed: int) -> tuple[int, list[str]]:
         cluster.await_steps(5, *cluster.workers())
         last = max(event["step"] for event in cluster.events("step")) + 30
         cluster.end_after(last)
-        ended = cluster.await_end(60, *(("worker", place) for place in cluster.workers()))
+        ended = cluster.await_end(*(("worker", place) for place in cluster.workers()))
         assert set(ended.values()) == {0}, cluster.messages()[-4000:]
         return last, list(story(cluster.all_events()))
 
@@ -166,7 +166,7 @@ def train_alone(folder: Path, updates: int, orders: Sequence[Sequence[int]]) -> 
 
     with ForkedCluster(folder, 0, len(orders), train) as alone:
         alone.start()
-        ended = alone.await_end(60)
+        ended = alone.await_end()
         assert set(ended.values()) == {0}, alone.messages()[-4000:]
     return [digest(folder / str(task), updates) for task in range(len(orders))]
 
