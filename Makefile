@@ -20,7 +20,7 @@ PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-
 # The tests that `make test` leaves out, by the markers of pyproject.toml, and where each stands.
 PARTS := wide install examples benchmarks documents programs multi-worker clusters killed-trainings \
   soak junk
-PLACE_OF_wide := tests/accumulators tests/drop_stale
+PLACE_OF_wide := tests
 PLACE_OF_install := tests/build/test_install.py
 PLACE_OF_examples := tests/examples
 PLACE_OF_benchmarks := tests/benchmarks

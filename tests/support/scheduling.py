@@ -18,7 +18,9 @@ class FileScheduling(LoadFileScheduling):
     def remove_node(self, node: Any) -> str | None:
         """Forgets a process; returns the test that it was running, or None if it had run all."""
         files = self.assigned_work.pop(node)
-        left = [(file, test) for file in files for test, is_run in files[file].items() if not is_run]
+        left = [
+            (file, test) for file in files for test, is_run in files[file].items() if not is_run
+        ]
         if not left:
             return None
         file, crashed = left[0]
