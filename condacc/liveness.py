@@ -138,7 +138,8 @@ class Watch:
                     self._on_answer(name)
                 is_reported = False
             if answer is Answer.ANSWERED or not self._is_silence(answer, previous):
-                previous, silent_secs, num_reported = answer, 0.0, 0
+                previous = answer if answer is Answer.ANSWERED else Answer.REFUSED
+                silent_secs, num_reported = 0.0, 0
                 continue
             if answer is not previous:
                 silent_secs, num_reported = 0.0, 0
@@ -152,7 +153,7 @@ class Watch:
     def _is_silence(self, answer: Answer, previous: Answer) -> bool:
         """Returns whether a server that gives no answer is silent.
 
-        Unless refusals are reported, a server is silent only if it accepts connections, and did so
-        before.
+        Unless refusals are reported, a server is silent only if it accepts connections, and has
+        answered before.
         """
         return self._reports_refused or (answer is Answer.SILENT and previous is not Answer.REFUSED)

@@ -128,7 +128,10 @@ def reports_of(monkeypatch, answers: str, reports_refused: bool) -> list[object]
         ("ASSASSA", [(1.5, S), "one", (1.5, S), "one"]),
         ("ASASASA", []),
         ("AsASSsS", [(1.5, S), (3.5, S)]),  # Time for which the watch is stopped does not count.
+        ("SSSSS", []),  # It has never answered.
+        ("RRSSSS", []),  # It is starting.
         ("ARRRR", []),  # It has ended.
+        ("ARSSSS", []),  # Another one is starting.
         ("AUUUU", []),
     ],
 )
