@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <new>
 
+#include "cc/memory/held_bytes.h"
 #include "cc/memory/huge_pages.h"
 #include "cc/memory/page_pool.h"
 
@@ -38,6 +39,7 @@ void FreePages(Mapping* mapping, size_t end) {
   const size_t num_pages = end - mapping->num_freed;
   PagePool::Global().Give(mapping->page(mapping->num_freed), num_pages, mapping->num_bytes());
   num_mapped_pages -= num_pages;
+  HeldBytes::Global().Remove(num_pages * kHugePageBytes);
   mapping->num_freed = end;
 }
 
@@ -92,6 +94,7 @@ Buffer MapBuffer(size_t num_bytes) {
     return Buffer();
   }
   num_mapped_pages += num_pages;
+  HeldBytes::Global().Add(mapping->num_bytes());
   // Page faults take a tenth of the time in huge pages.
   AdviseHugePages(mapping->begin, mapping->num_bytes());
   Refill(mapping, 0);

@@ -31,7 +31,7 @@ needs_no_gpu = pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
 
 # The kernels of these operations serve devices of every type: no gradient passes through them.
 FOR_EVERY_DEVICE = {
-    "Condacc>Import_tf_condacc_first",
+    *("Condacc>HeldBytes", "Condacc>Import_tf_condacc_first"),
     *(
         f"Condacc>Accumulator{what}"
         for what in (

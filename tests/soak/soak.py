@@ -5,7 +5,8 @@ usage: python -m tests.soak.soak [MINUTES]
 Threads apply, take, wait, change steps, reset and make accumulators, eagerly, in functions and in
 sessions that are closed while a take waits. Each gradient is [1, number]: so sums tell how many
 gradients they have, and which. At the end, what was accepted is what was taken, discarded or left.
-Memory, threads and file descriptors are watched. The exit status is 1 if anything is wrong.
+Then no memory is held any more, and there are no more threads and file descriptors than before.
+The exit status is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import gc
 import os
 import random
 import signal
-import statistics
 import sys
 import threading
 import time
@@ -29,6 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_condacc
+from tests.support.memory import memory
 
 tf.get_logger().setLevel("ERROR")
 
@@ -37,6 +38,7 @@ v1 = tf.compat.v1
 ROWS = 16  # Rows of a sparse gradient's shape.
 ALWAYS = 1 << 62  # A local step that is never stale.
 _WAIT_SECS = 0.02  # How long a take waits before it is cancelled.
+_END_SECS = 300.0  # How long threads and memory may take to go away, on a busy machine.
 
 
 class Alarm(Exception):
@@ -184,16 +186,16 @@ class Soak:
         before = _resources()
         for thread in threads:
             thread.start()
-        watch = self._interrupted_takes(time.monotonic() + 60 * minutes)
+        self._interrupted_takes(time.monotonic() + 60 * minutes)
         self._ends.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(_END_SECS)
             if thread.is_alive():
                 self.failures.append(f"{thread.name} does not end")
         if not self.failures:
             self._check_ledgers()
         del threads
-        self.failures += _leaks(before, watch)
+        self.failures += _leaks(before)
         return self.failures
 
     def _repeat(self, action: Callable[[random.Random], None], number: int) -> None:
@@ -279,7 +281,7 @@ class Soak:
         waiter.start()
         time.sleep(_WAIT_SECS * draw.random())
         session.close()
-        waiter.join(60)
+        waiter.join(_END_SECS)
         if waiter.is_alive():
             self.failures.append("a take waits on although its session was closed")
 
@@ -290,23 +292,18 @@ class Soak:
         except (tf.errors.CancelledError, RuntimeError):  # It was closed before or meanwhile.
             self._count("closed sessions")
 
-    def _interrupted_takes(self, deadline: float) -> list[int]:
-        """Takes eagerly in the main thread, interrupted by alarms, and watches the memory.
-
-        Returns:
-            The resident memory, in bytes, at regular times.
-        """
+    def _interrupted_takes(self, deadline: float) -> None:
+        """Takes eagerly in the main thread, interrupted by alarms, and prints the memory."""
         draw = random.Random(self._seed)
-        sizes: list[int] = []
-        next_watch = time.monotonic()
+        next_print = time.monotonic() + 20
 
         def take_until_interrupted() -> None:
-            nonlocal next_watch
+            nonlocal next_print
             while time.monotonic() < deadline and not self.failures:
                 each = draw.choice(self.shared)
-                if time.monotonic() >= next_watch:
-                    sizes.append(_resident_bytes())
-                    next_watch += 0.5
+                if time.monotonic() >= next_print:
+                    next_print += 20
+                    _print_size()
                 self.counts["takes in the main thread"] = len(self._taken)
                 signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.005 * draw.random())
                 self._taken.append((each.ledger, each.take(draw.randrange(1, 10))))
@@ -321,7 +318,6 @@ class Soak:
                             take_until_interrupted()
                         except Alarm:
                             pass
-        return sizes
 
     def _check_ledgers(self) -> None:
         for ledger, value in self._taken:
@@ -347,39 +343,36 @@ def _alarms() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _resident_bytes() -> int:
+def _print_size() -> None:
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    print(f"the process has {resident / 2**20:.0f} MiB", flush=True)
 
 
 def _resources() -> dict[str, int]:
     return {
         "threads": len(os.listdir("/proc/self/task")),
         "file descriptors": len(os.listdir("/proc/self/fd")),
+        "bytes held": memory().held,
     }
 
 
-def _leaks(before: dict[str, int], sizes: list[int]) -> list[str]:
-    """Returns what has become more.
+def _leaks(before: dict[str, int]) -> list[str]:
+    """Returns what stays more than it was before the soak."""
 
-    Args:
-        before: The numbers of threads and descriptors before the soak.
-        sizes: The resident memory at regular times during the soak.
-    """
-    gc.collect()
-    time.sleep(1)
-    leaks = [
-        f"{name}: {before[name]} before, {number} afterwards"
-        for name, number in _resources().items()
-        if number > before[name]
-    ]
-    third = len(sizes) // 3
-    if third >= 20:
-        second, last = (statistics.median(sizes[i * third : (i + 1) * third]) for i in (1, 2))
-        print(f"resident memory: {second / 2**20:.0f} MiB, then {last / 2**20:.0f} MiB")
-        if last > 1.1 * second:
-            leaks.append(f"memory grows: {second} bytes, then {last}")
-    return leaks
+    def more() -> list[str]:
+        gc.collect()
+        return [
+            f"{name}: {before[name]} before, {number} afterwards"
+            for name, number in _resources().items()
+            if number > before[name]
+        ]
+
+    end = time.monotonic() + _END_SECS
+    while more() and time.monotonic() < end:
+        time.sleep(0.1)
+    _print_size()
+    return more()
 
 
 def _warm_up() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from tests.processes.forked_python import forked_python
 from tests.soak.soak import Ledger
+from tests.support.waiting import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,9 +30,7 @@ def test_a_ledger_finds_gradients_that_are_lost_taken_twice_or_miscounted():
     assert Ledger("accumulator", loses=True, accepted=np.array([1, 3])).faults([], 0) == []
 
 
-@pytest.mark.timeout(400, method="thread")
 @pytest.mark.parametrize("minutes", ["0.04", pytest.param("3", marks=pytest.mark.long)])
 def test_no_gradient_is_lost(minutes):
-    command = [*forked_python(), "-m", "tests.soak.soak", minutes]
-    soak = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=380)
+    soak = run_program([*forked_python(), "-m", "tests.soak.soak", minutes], cwd=ROOT)
     assert soak.returncode == 0, soak.stdout + soak.stderr[-3000:]

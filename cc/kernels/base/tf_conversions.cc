@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/memory/held_bytes.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 
@@ -64,13 +65,20 @@ constexpr TypePair kTypes[] = {
     {tensorflow::DT_INT64, ElementType::kInt64},
 };
 
-void Unref(void* tensor_buffer) {
-  if (tensor_buffer != nullptr) static_cast<TensorBuffer*>(tensor_buffer)->Unref();
+size_t RootBytes(TensorBuffer* buffer) {
+  return buffer == nullptr ? 0 : buffer->root_buffer()->size();
 }
 
-size_t RootBytes(const Tensor& tensor) {
-  const TensorBuffer* buffer = tensorflow::DMAHelper::buffer(&tensor);
-  return buffer == nullptr ? 0 : const_cast<TensorBuffer*>(buffer)->root_buffer()->size();
+void Unref(void* tensor_buffer) {
+  if (tensor_buffer == nullptr) return;
+  auto* const buffer = static_cast<TensorBuffer*>(tensor_buffer);
+  HeldBytes::Global().Remove(RootBytes(buffer));
+  buffer->Unref();
+}
+
+TensorBuffer* MemoryOf(const Tensor& tensor) {
+  // A tensor without elements may have no buffer.
+  return const_cast<TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
 }
 
 }  // namespace
@@ -113,9 +121,9 @@ Shape ShapeOf(const tensorflow::PartialTensorShape& tf_shape) {
 }
 
 Buffer BufferOf(const Tensor& tensor) {
-  // A tensor without elements may have no buffer.
-  auto* const buffer = const_cast<TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
+  TensorBuffer* const buffer = MemoryOf(tensor);
   if (buffer != nullptr) buffer->Ref();
+  HeldBytes::Global().Add(RootBytes(buffer));
   return Buffer(tensor.data(), buffer, Unref);
 }
 
@@ -130,7 +138,7 @@ bool OwnsInput(OpKernelContext* ctx, int index) {
       index, OpKernelContext::Params::kNoReservation, input.dtype(), input.shape(),
       ctx->input_memory_type(index), tensorflow::AllocatorAttributes());
   return forwarded != nullptr && input.IsAligned() &&
-         RootBytes(input) <= 2 * input.TotalBytes() + kSmallBytes;
+         RootBytes(MemoryOf(input)) <= 2 * input.TotalBytes() + kSmallBytes;
 }
 
 Status AllocateBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape, Buffer* buffer) {

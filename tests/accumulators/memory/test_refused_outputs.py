@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from tests.accumulators.support.contribution_drivers import ADDED, DUPLICATE
-from tests.accumulators.support.memory_limits import accepted_or_exhausted
 from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins
 from tests.processes.isolated import isolated
 
@@ -29,6 +28,15 @@ def refused(size: int) -> Iterator[None]:
         yield
     finally:
         library.refuse_allocations_of(ctypes.c_size_t(0))
+
+
+def accepted_or_exhausted(call: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    """Returns whether the call succeeded; it may fail only with ResourceExhaustedError."""
+    try:
+        call(*args, **kwargs)
+    except tf.errors.ResourceExhaustedError:
+        return False
+    return True
 
 
 def _gradient(acc: Any) -> tuple[tf.Tensor, ...]:

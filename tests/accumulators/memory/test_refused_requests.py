@@ -17,6 +17,7 @@ import tensorflow as tf
 from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins
 from tests.processes.isolated import isolated
 from tests.support.gpus import skip_on_gpu
+from tests.support.waiting import Background
 from tf_condacc._ops.native import ops
 
 pytestmark = [isolated(stand_ins), needs_stand_ins]
@@ -31,6 +32,7 @@ YES = tf.constant(True)
 # The shape has so many dimensions that TensorFlow's shapes and the core's need memory.
 SHAPE = [1, 1, 1, 1, 1, 1, 2, 3]
 DENSE = tf.ones(SHAPE)
+HALF = tf.ones(SHAPE, tf.float16)
 SPARSE = (tf.constant([5, 1, 5], tf.int64), tf.ones([3, 1, 1, 1, 1, 1, 2, 3]))
 NO_SHAPE = tf.zeros([0], tf.int64)
 FLOAT = tf.float32
@@ -49,10 +51,18 @@ def _state_of(handle: tf.Tensor) -> tuple[int, ...]:
     )
 
 
-def _dense(count: int = 0, op: Any = ops.condacc_dense_accumulator, **where: Any) -> tf.Tensor:
-    handle = op(FLOAT, SHAPE, "SUM", **(where or {"anonymous": True}))
+def _dense(count: int = 0, **where: Any) -> tf.Tensor:
+    handle = ops.condacc_dense_accumulator(FLOAT, SHAPE, "SUM", **(where or {"anonymous": True}))
     for _ in range(count):
         ops.condacc_dense_apply(handle, STEP, DENSE)
+    return handle
+
+
+def _half(count: int = 0) -> tf.Tensor:
+    """Returns an accumulator that needs further memory, for adding in float32."""
+    handle = ops.condacc_dense_accumulator(tf.float16, SHAPE, "MEAN", anonymous=True)
+    for _ in range(count):
+        ops.condacc_dense_apply(handle, STEP, HALF)
     return handle
 
 
@@ -240,6 +250,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "dense_apply by name": _on_dense(
         lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE), lambda: _named(1)
     ),
+    "dense_apply of float16": _on_dense(
+        lambda handle: ops.condacc_dense_apply(handle, STEP, HALF), lambda: _half(1)
+    ),
     "dense_apply_contribution": _on_dense(
         lambda handle: ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [])
     ),
@@ -255,6 +268,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "dense_take": _on_dense(
         lambda handle: ops.condacc_dense_take(handle, ONE, FLOAT), lambda: _dense(2)
     ),
+    "dense_take of float16": _on_dense(
+        lambda handle: ops.condacc_dense_take(handle, ONE, tf.float16), lambda: _half(2)
+    ),
     "dense_try_take": _on_dense(
         lambda handle: ops.condacc_dense_try_take(handle, ONE, FLOAT), lambda: _named(2)
     ),
@@ -267,6 +283,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "sparse_accumulator": _stateless(_sparse),
     "sparse_apply": _on_dense(
         lambda handle: ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE), _sparse
+    ),
+    "sparse_apply of int32 row numbers": _on_dense(
+        lambda handle: ops.condacc_sparse_apply(
+            handle, STEP, tf.cast(SPARSE[0], tf.int32), SPARSE[1], NO_SHAPE
+        ),
+        _sparse,
     ),
     "sparse_apply_contribution": _on_dense(
         lambda handle: ops.condacc_sparse_apply_contribution(
@@ -298,6 +320,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "sparse_take_round": _on_dense(
         lambda handle: ops.condacc_sparse_take_round(handle, STEP, ONE, FLOAT), lambda: _sparse(2)
     ),
+    "held_bytes": _stateless(lambda: bool(ops.condacc_held_bytes())),
     "import_tf_condacc_first": _stateless(ops.condacc_import_tf_condacc_first),
     "staleness_gate": _stateless(lambda: ops.condacc_staleness_gate(anonymous=True)),
     "staleness_gate_decide": _on_staleness_gate(_decide),
@@ -435,6 +458,47 @@ def test_a_refused_request_fails_the_op_and_changes_nothing(name):
 @pytest.mark.parametrize("name", CASES)
 def test_each_refused_request_fails_the_op_and_changes_nothing(name, count):
     _refuse(CASES[name], max_refused=None, count=count)
+
+
+# The apply serves the take, in the thread of the apply.
+WAITING: dict[str, tuple[Callable[[int], tf.Tensor], Any, Any]] = {
+    "dense": (
+        _dense,
+        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE),
+        ops.condacc_dense_take,
+    ),
+    "sparse": (
+        _sparse,
+        lambda handle: ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE),
+        ops.condacc_sparse_take,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WAITING)
+def test_a_refused_request_of_an_apply_that_serves_a_waiting_take_loses_nothing(kind):
+    skip_on_gpu("TensorFlow's allocator of a GPU ends the process after memory was refused to it")
+    make, apply, take = WAITING[kind]
+    two = tf.constant(2)
+    expected = _values(take(make(2), two, FLOAT))
+    num_requests = number = 0
+    while number <= num_requests:
+        handle = make(1)
+        waiting = Background(take, handle, two, FLOAT)
+        waiting.wait_until_blocked()
+        result, count = _run(lambda handle=handle: apply(handle), number, 1)
+        num_requests = max(num_requests, count)
+        if result is tf.errors.ResourceExhaustedError:
+            assert not waiting.done and _state_of(handle) == (1, 0, 0), number
+            apply(handle)
+        if isinstance(waiting.error(), tf.errors.ResourceExhaustedError):
+            assert _state_of(handle) == (2, 0, 0), "a take that failed must leave the gradients"
+            taken = take(handle, two, FLOAT)
+        else:
+            taken = waiting.result()
+        assert _values(taken) == expected, number
+        assert _state_of(handle) == (0, 0, 1), number
+        number += 1
 
 
 def test_every_op_has_a_case():
