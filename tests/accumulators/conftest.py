@@ -14,6 +14,8 @@ from tests.accumulators.support.contribution_drivers import CONTRIBUTION_DRIVERS
 from tests.accumulators.support.rows import ROWS_DRIVERS
 from tests.processes.clusters import LocalCluster
 from tests.support.accumulator_support import DRIVERS
+from tests.support.waiting import PATIENCE_SECS
+from tf_condacc._accumulators import eager
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,6 +47,17 @@ def _is_wide(item: pytest.Item) -> bool:
     one = parameters.get("impl") or parameters.get("ours", "dense")
     is_ours = "original" not in item.fixturenames and one in ("tf_condacc", "dense")
     return mode != ("eager" if is_ours else "graph")
+
+
+@pytest.fixture(scope="package", autouse=True)
+def poll_secs() -> Iterator[float]:
+    """Lets eager takes sleep while they wait. Yields how often they would look for Ctrl-C.
+
+    `Background.wait_until_blocked` waits until all threads sleep at the same time.
+    """
+    before, eager._POLL_SECONDS = eager._POLL_SECONDS, PATIENCE_SECS
+    yield before
+    eager._POLL_SECONDS = before
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,8 @@ def alarms() -> Iterator[None]:
 
 @pytest.mark.long  # TensorFlow or NumPy may swallow an alarm, and this test would then wait.
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_take_that_an_alarm_interrupts_loses_nothing(alarms, kind):
+def test_a_take_that_an_alarm_interrupts_loses_nothing(alarms, kind, monkeypatch, poll_secs):
+    monkeypatch.setattr(eager, "_POLL_SECONDS", poll_secs)
     takes, draw = Takes(kind), random.Random(7)
     for number in range(2000):
         what = ("ready", "waiting", "served")[number % 3]
@@ -185,8 +186,8 @@ class InterruptAt:
 
 @pytest.mark.parametrize("what", ["ready", "served", "try"])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_take_that_is_interrupted_at_any_place_loses_nothing(kind, what, monkeypatch):
-    monkeypatch.setattr(eager, "_POLL_SECONDS", 0.01)
+def test_a_take_that_is_interrupted_at_any_place_loses_nothing(kind, what, monkeypatch, poll_secs):
+    monkeypatch.setattr(eager, "_POLL_SECONDS", poll_secs)
     takes, num_places, is_interrupted = Takes(kind), 0, True
     while is_interrupted:
         if what != "served":

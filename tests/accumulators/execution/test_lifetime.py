@@ -17,6 +17,7 @@ from tests.processes.isolated import isolated
 from tests.support.accumulator_support import GraphDriver, every_kind, needs_resource, unique_name
 from tests.support.many_threads import FAR_AHEAD
 from tests.support.waiting import Background, until
+from tf_condacc._accumulators import eager
 
 v1 = tf.compat.v1
 pytestmark = every_kind
@@ -95,7 +96,8 @@ def test_process_exits_while_daemon_threads_work():
 
 
 @with_warnings
-def test_ctrl_c_ends_an_eager_take(ours):
+def test_ctrl_c_ends_an_eager_take(ours, monkeypatch, poll_secs):
+    monkeypatch.setattr(eager, "_POLL_SECONDS", poll_secs)
     acc = ours.dense(tf.float32, [])
 
     def is_waited_for() -> bool:
