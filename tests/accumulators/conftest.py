@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,50 @@ from tests.accumulators.support.contribution_drivers import CONTRIBUTION_DRIVERS
 from tests.accumulators.support.rows import ROWS_DRIVERS
 from tests.processes.clusters import LocalCluster
 from tests.support.accumulator_support import DRIVERS
+from tests.support.waiting import PATIENCE_SECS
+from tf_condacc._accumulators import eager
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "narrow(to): tells for which of its parameters `make test` runs a test"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests as `wide` that `make test` leaves out, because others prove most of the same."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and _is_wide(item):
+            item.add_marker(pytest.mark.wide)
+
+
+def _is_wide(item: pytest.Item) -> bool:
+    """Returns whether a test has settings that are not of the few that `make test` runs.
+
+    A test with the marker `narrow` has a function for this, whose arguments are parameters of the
+    test. Other tests are run in one mode on each accumulator: random programs run in all of them.
+    """
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    if narrow := item.get_closest_marker("narrow"):
+        names = inspect.signature(narrow.kwargs["to"]).parameters
+        return not narrow.kwargs["to"](*(parameters.get(name) for name in names))
+    mode = parameters.get("mode") or parameters.get("contributions")
+    if mode is None or not {"impl", "ours", "original"} & set(item.fixturenames):
+        return False
+    one = parameters.get("impl") or parameters.get("ours", "dense")
+    is_ours = "original" not in item.fixturenames and one in ("tf_condacc", "dense")
+    return mode != ("eager" if is_ours else "graph")
+
+
+@pytest.fixture(scope="package", autouse=True)
+def poll_secs() -> Iterator[float]:
+    """Lets eager takes sleep while they wait. Yields how often they would look for Ctrl-C.
+
+    `Background.wait_until_blocked` waits until all threads sleep at the same time.
+    """
+    before, eager._POLL_SECONDS = eager._POLL_SECONDS, PATIENCE_SECS
+    yield before
+    eager._POLL_SECONDS = before
 
 
 @pytest.fixture(scope="session")

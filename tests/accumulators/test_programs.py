@@ -285,12 +285,14 @@ class Programs(RuleBasedStateMachine):
 
 # TensorFlow's own accumulators cannot be arguments of functions.
 @every_kind
+@pytest.mark.narrow(to=lambda impl, mode: impl.startswith("tf_condacc") or mode == "session")
 @pytest.mark.parametrize("mode", [pytest.param("eager", marks=needs_resource), "session"])
 def test_programs_do_what_the_model_does(impl, mode, programs):
     run_programs(functools.partial(Programs, impl, mode), programs)
 
 
 @every_kind
+@pytest.mark.narrow(to=lambda ours: ours == "dense")
 def test_programs_of_functions_do_what_the_model_does(ours, programs):
     run_programs(functools.partial(Programs, ours, "function"), programs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -108,11 +109,25 @@ class GraphDriver:
     def take(self, num_required: Any = 1, options: Any = None) -> np.ndarray:
         return self.run(self.take_op, {self.required: num_required}, options=options)
 
-    def start_take(self, num_required: Any = 1, options: Any = None) -> Background:
+    def start_take(self, num_required: Any = 1) -> Background:
         """Starts a take in the background and returns once it is queued in the accumulator."""
+        return self._start(self._announced_take, num_required)
+
+    def start_cancellable_take(self, num_required: Any = 1) -> tuple[Background, Callable]:
+        """Starts a take like `start_take`, and returns it with a function that cancels it.
+
+        The function makes another operation of the take's step fail with an InvalidArgumentError.
+        """
+        with self.graph.as_default():
+            queue = v1.FIFOQueue(1, tf.bool, [])
+            fails = v1.Assert(queue.dequeue(), ["cancelled by the test"])
+            cancel = queue.enqueue(False)
+        take = self._start([self._announced_take, fails], num_required)
+        return take, lambda: self.run(cancel)
+
+    def _start(self, fetches: Any, num_required: Any) -> Background:
         self._announcement.clear()
-        feed = {self.required: num_required}
-        run = Background(lambda: self.run(self._announced_take, feed, options=options))
+        run = Background(self.run, fetches, {self.required: num_required})
         self._announcement.wait()
         self.run(self._barrier)
         return run

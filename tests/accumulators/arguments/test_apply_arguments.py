@@ -13,12 +13,12 @@ from tests.support.accumulator_support import every_kind, needs_resource, unique
 v1 = tf.compat.v1
 
 
-@pytest.fixture(params=["graph", pytest.param("eager", marks=needs_resource)])
-def apply_and_count(request, impl):
+@pytest.fixture
+def apply_and_count(mode, impl):
     """Applies with the arguments as given, at step `gs`; returns the count afterwards."""
 
     def call(gradient, local_step, gs=0):
-        if request.param == "eager":
+        if mode == "eager":
             acc = impl.dense(tf.float32, shared_name=unique_name())
             acc.set_global_step(gs)
             acc.apply_grad(gradient, local_step)

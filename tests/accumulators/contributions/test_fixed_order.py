@@ -130,6 +130,14 @@ def _expected(kind: Kind, with_weight: bool) -> bytes:
     return arrived[0]
 
 
+def is_run(run: Callable, kind: Kind, with_weight: bool) -> bool:
+    """Returns whether `make test` has it: each kind in one mode, and each mode with two kinds."""
+    if run is _eagerly:
+        return with_weight
+    return not with_weight and kind in (KINDS["dense MEAN"], KINDS["sparse MEAN"])
+
+
+@pytest.mark.narrow(to=is_run)
 @every_mode
 @every_kind
 @pytest.mark.parametrize("with_weight", [False, True], ids=["", "weighted"])

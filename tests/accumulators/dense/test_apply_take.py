@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.support.waiting import Background, until
 from tf_condacc._ops.native import ops
 
 FAILED = tf.errors.FailedPreconditionError
@@ -79,27 +78,29 @@ def test_a_stale_gradient_is_dropped_and_the_others_are_taken():
 
 
 def test_does_not_overtake_a_take_that_waits():
-    results = []
+    number = 0
+
+    def is_refused() -> bool:
+        """Executions that come before the take take their own gradient."""
+        nonlocal number
+        number += 1
+        try:
+            own = session.run(both, {gradient: np.full(3, number)})
+        except FAILED as error:
+            assert "no pending take" in str(error)
+            return True
+        np.testing.assert_array_equal(own, np.full(3, number))
+        return False
+
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [3], name="a")
         take = accumulator.take_grad(2)
         gradient = tf.compat.v1.placeholder(tf.float32, [3])
         both = apply_take(accumulator, gradient, 1)
-        waiting = threading.Thread(target=lambda: results.append(session.run(take)))
-        waiting.start()
-        # Executions that come before the take take their own gradient.
-        number, refused = 0, 0
-        while refused < 2:
-            number += 1
-            assert number < 10_000, "no take waits"
-            try:
-                own = session.run(both, {gradient: np.full(3, number)})
-                np.testing.assert_array_equal(own, np.full(3, number))
-            except FAILED as error:
-                assert "no pending take" in str(error)
-                refused += 1
-        waiting.join(30)
-    np.testing.assert_array_equal(results, [np.full(3, number - 0.5)])
+        waiting = Background(session.run, take)
+        until(is_refused, "the take waits")
+        assert is_refused()
+        np.testing.assert_array_equal(waiting.result(), np.full(3, number - 0.5))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tests.accumulators.support.numerics import (
     as_arrived,
     assert_same_bits,
     divided,
+    is_narrow,
     make_driver,
     random_gradients,
     total_through,
@@ -31,6 +32,7 @@ def model(gradients: np.ndarray, dtype: tf.DType, reduction: str) -> np.ndarray:
     return total.astype(dtype.as_numpy_dtype)
 
 
+@pytest.mark.narrow(to=is_narrow)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("reduction", ["SUM", "MEAN"])
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -9,15 +9,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import cancellation
 
-from tests.support.accumulator_support import every_kind, needs_resource, unique_name
-from tests.support.waiting import Background
+from tests.support.accumulator_support import PATIENT, every_kind, needs_resource, unique_name
+from tests.support.waiting import Background, until_set
 
 v1 = tf.compat.v1
 pytestmark = every_kind
-
-
-def timeout(milliseconds: int):
-    return v1.RunOptions(timeout_in_ms=milliseconds)
 
 
 def test_take_waits_for_enough_gradients(impl, driver):
@@ -86,10 +82,12 @@ def test_take_that_arrives_ready_waits_behind_the_first(impl, driver):
 
 def test_cancelled_first_take_lets_the_next_one_through(impl, graph_driver):
     acc = graph_driver(impl)
-    first = acc.start_take(3, options=timeout(300))
+    first, cancel = acc.start_cancellable_take(3)
     second = acc.start_take(1)
     acc.apply([5.0])
-    assert isinstance(first.error(), tf.errors.DeadlineExceededError)
+    assert not first.done and not second.done
+    cancel()
+    assert isinstance(first.error(), tf.errors.InvalidArgumentError)
     assert second.result() == [5.0]
 
 
@@ -108,7 +106,7 @@ def test_run_timeout_consumes_nothing_and_later_takes_work(impl, graph_driver):
     acc.apply([1.0])
     for _ in range(5):
         with pytest.raises(tf.errors.DeadlineExceededError, match="Timed out waiting"):
-            acc.take(2, options=timeout(5))
+            acc.take(2, options=v1.RunOptions(timeout_in_ms=5))
         assert acc.count() == 1
     acc.apply([3.0])
     assert acc.take(2) == [2.0]
@@ -119,13 +117,13 @@ def test_operation_timeout_consumes_nothing_and_later_takes_work(impl):
     with tf.Graph().as_default(), v1.Session(config=config) as session:
         acc = impl.dense(tf.float32, [])
         take = acc.take_grad(2)
-        session.run(acc.apply_grad(1.0))
+        session.run(acc.apply_grad(1.0), options=PATIENT)
         for _ in range(5):
             with pytest.raises(tf.errors.DeadlineExceededError, match="Timed out waiting"):
                 session.run(take)
-        assert session.run(acc.num_accumulated()) == 1
-        session.run(acc.apply_grad(3.0))
-        assert session.run(take) == 2.0
+        assert session.run(acc.num_accumulated(), options=PATIENT) == 1
+        session.run(acc.apply_grad(3.0), options=PATIENT)
+        assert session.run(take, options=PATIENT) == 2.0
 
 
 def test_failure_of_another_op_in_the_step_cancels_the_take(impl):
@@ -186,7 +184,7 @@ def test_take_in_a_step_that_is_cancelled_already_takes_nothing(impl):
 
     def hold_up():
         entered.set()
-        assert cancelled.wait(30)
+        until_set(cancelled, "the step is cancelled")
 
     @tf.function
     def take():
@@ -195,7 +193,7 @@ def test_take_in_a_step_that_is_cancelled_already_takes_nothing(impl):
 
     manager = cancellation.CancellationManager()
     waiting = Background(manager.get_cancelable_function(take.get_concrete_function()))
-    assert entered.wait(30)
+    until_set(entered, "the step begins")
     manager.start_cancel()
     cancelled.set()
     assert isinstance(waiting.error(), tf.errors.CancelledError)

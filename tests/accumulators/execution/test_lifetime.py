@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import re
 import signal
 import threading
-import time
 
 import pytest
 import tensorflow as tf
@@ -14,12 +15,14 @@ import tensorflow as tf
 import tf_condacc
 from tests.processes.isolated import isolated
 from tests.support.accumulator_support import GraphDriver, every_kind, needs_resource, unique_name
-from tests.support.waiting import Background
+from tests.support.many_threads import FAR_AHEAD
+from tests.support.waiting import Background, until
+from tf_condacc._accumulators import eager
 
 v1 = tf.compat.v1
 pytestmark = every_kind
-# TensorFlow shows warnings, and our warning about a waiting take comes after one second.
-with_warnings = isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "1"})
+# TensorFlow shows warnings, and our warning about a waiting take would come after an hour.
+with_warnings = isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "3600"})
 _left_behind = []
 
 
@@ -75,49 +78,42 @@ def test_process_exits_while_daemon_threads_work():
         while True:
             sparse.apply_indexed_slices_grad(slices, 2**60)
 
-    def use() -> None:
+    calls = [0] * 6
+
+    def use(number: int) -> None:
         while True:
+            calls[number] += 1
             acc.try_apply_grad(gradient, 2**60)
             acc.try_apply_grad(gradient, 0, contributor=3)
             acc.try_apply_grad(gradient, 2**60, weight=2.0)
             acc.try_take_grad(3)
 
     threading.Thread(target=fill, daemon=True).start()
-    while int(sparse.num_accumulated()) < 20:  # A fold begins before.
-        time.sleep(0.01)
-    for _ in range(6):
-        threading.Thread(target=use, daemon=True).start()
-    time.sleep(0.3)
-
-
-def interrupt_main_thread_once_blocked() -> threading.Thread:
-    """Sends SIGINT to this process when its main thread is blocked."""
-
-    def watch() -> None:
-        quiet, last, path = 0, "", f"/proc/self/task/{os.getpid()}/stat"
-        while quiet < 100:
-            with open(path) as file:
-                fields = file.read().rpartition(")")[2].split()
-            cpu_time = " ".join(fields[11:13])
-            quiet = quiet + 1 if fields[0] == "S" and cpu_time == last else 0
-            last = cpu_time
-            time.sleep(0.002)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
+    until(lambda: int(sparse.num_accumulated()) >= 20, "a fold has begun")
+    for number in range(6):
+        threading.Thread(target=use, args=[number], daemon=True).start()
+    until(lambda: min(calls) >= 20, "each thread works")
 
 
 @with_warnings
-def test_ctrl_c_ends_an_eager_take(ours):
+def test_ctrl_c_ends_an_eager_take(ours, monkeypatch, poll_secs):
+    monkeypatch.setattr(eager, "_POLL_SECONDS", poll_secs)
     acc = ours.dense(tf.float32, [])
-    acc.apply_grad(2.0)
-    interrupt_main_thread_once_blocked()
+
+    def is_waited_for() -> bool:
+        """Returns whether a gradient cannot be taken, because another take comes first."""
+        acc.apply_grad(2.0, FAR_AHEAD)
+        return not acc.try_take_grad(1)[0]
+
+    def interrupt() -> None:
+        until(is_waited_for, "the take waits")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         acc.take_grad(2)
     assert int(acc.num_accumulated()) == 1, "an interrupted take takes nothing"
-    acc.apply_grad(4.0)
+    acc.apply_grad(4.0, FAR_AHEAD)
     assert acc.take_grad(2).numpy() == 3.0, "no interrupted take may be left in the queue"
 
 
@@ -137,27 +133,44 @@ def test_lower_step_is_warned_about(impl, capfd):
         assert "lowered" in line
 
 
-def retried(acc: GraphDriver, until: float) -> None:
-    while time.monotonic() < until:
-        with pytest.raises(tf.errors.DeadlineExceededError):
-            acc.take(1, options=v1.RunOptions(timeout_in_ms=200))
-
-
-def polled(acc: GraphDriver, until: float) -> None:
-    while time.monotonic() < until:
-        acc.apply([1.0], 3)
-        assert not acc.try_take(2)[0]
-        time.sleep(0.05)
-
-
 @with_warnings
-def test_stalls_are_warned_about_again_after_twice_the_time(ours, capfd):
-    quick = GraphDriver(ours, name="quick_one")
-    waiting = quick.start_take(1)
-    quick.apply([1.0])
+def test_a_take_that_is_served_in_time_is_not_warned_about(ours, capfd):
+    acc = GraphDriver(ours, name="quick_one")
+    waiting = acc.start_take(1)
+    acc.apply([1.0])
     waiting.result()
-    names = ("stalled_one", "late_gradient", "untouched", "refusing", "retried", "polled")
-    accs = {name: GraphDriver(ours, name=name) for name in names}
+    assert "gradients at" not in capfd.readouterr().err
+
+
+# What the warnings about accumulators of these names say.
+STALLS = {
+    "stalled_one": (
+        "waits for long",
+        "has 2 of 5 gradients at global step 7",
+        "3 stale gradients were dropped",
+        "1 more take waits behind it",  # Although this take has enough.
+        "local step 0, the default of apply_grad: pass local_step=",
+    ),
+    "late_gradient": (
+        "waits for long",
+        "the last of them with local step 3, and no gradient was added since",
+        "was global_step restored? Call set_global_step or reset.",
+    ),
+    "untouched": ("waits for long", "no gradient has ever come to this accumulator"),
+    "refusing": (
+        "waits for long",
+        "2 gradients were refused as duplicates, the last of them of contributor 4",
+        "1 gradients were refused because they were ahead",
+        "contributor 6 with local step 9",
+    ),
+    "retried": ("waits for long",),
+    "polled": ("find too few gradients", "has 0 of 2 gradients at global step 7"),
+}
+
+
+@isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "0.05"})
+def test_stalls_are_warned_about_again_after_twice_the_time(ours, capfd):
+    accs = {name: GraphDriver(ours, name=name) for name in STALLS}
     acc, late, refusing = accs["stalled_one"], accs["late_gradient"], accs["refusing"]
     acc.set_step(7)
     acc.apply([1.0], 7)
@@ -174,16 +187,32 @@ def test_stalls_are_warned_about_again_after_twice_the_time(ours, capfd):
     for outcome in outcomes:
         refusing.run(outcome)
     accs["polled"].set_step(7)
-    until = time.monotonic() + 3.5  # The warnings come after one and two seconds.
-    loops = [
-        Background(retried, accs["retried"], until),
-        Background(polled, accs["polled"], until),
-    ]
     waiting, behind, waiting_too = acc.start_take(5), acc.start_take(2), late.start_take(1)
     for name in ("untouched", "refusing"):
         accs[name].start_take(2)
-    for loop in loops:
-        loop.result()
+    log = ""
+
+    def lines_about(name: str) -> list[str]:
+        nonlocal log
+        log += capfd.readouterr().err
+        kind = STALLS[name][0]  # Each kind of warning has intervals of its own.
+        return [line for line in log.splitlines() if f"'{name}'" in line and kind in line]
+
+    def is_warned_about(name: str) -> bool:
+        if name == "retried":
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                accs[name].take(1, options=v1.RunOptions(timeout_in_ms=10))
+        if name == "polled":
+            accs[name].apply([1.0], 3)
+            assert not accs[name].try_take(2)[0]
+        lines = lines_about(name)
+        return len(lines) > 1 and any(all(text in line for text in STALLS[name]) for line in lines)
+
+    for name in STALLS:
+        until(functools.partial(is_warned_about, name), f"{name} is warned about", lambda: log)
+        waits = [float(re.search(r"([\d.]+) s\b", line)[1]) for line in lines_about(name)]
+        for earlier, later in itertools.pairwise(waits):
+            assert later >= 2 * earlier - 0.1, "the text cuts off hundredths"
     for _ in range(3):
         acc.apply([1.0], 7)
     assert waiting.result() == [1.0]
@@ -194,32 +223,6 @@ def test_stalls_are_warned_about_again_after_twice_the_time(ours, capfd):
     assert waiting_too.result() == [1.0]
     for each in accs.values():
         each.close()
-    lines = [line for line in capfd.readouterr().err.splitlines() if "gradients at" in line]
-    found = {name: [line for line in lines if f"'{name}'" in line] for name in names}
-    first = {name: found[name][0] for name in names}
-    assert all(2 <= len(each) <= 3 for each in found.values()), "after 1, 2 and perhaps 4 seconds"
-    for each in found.values():
-        seconds = [float(re.search(r"([\d.]+) s\b", line)[1]) for line in each]
-        assert seconds[0] >= 1 and seconds[1] >= 2 * seconds[0] - 0.1, seconds
-
-    line = first["stalled_one"]
-    assert "has 2 of 5 gradients at global step 7" in line
-    assert "3 stale gradients were dropped" in line
-    assert "1 more take waits behind it" in line, "the second take has enough"
+    line = lines_about("stalled_one")[0]
     assert re.search(r" W | W\d{4} |WARN|^W", line), "it is a warning"
-    assert "local step 0, the default of apply_grad: pass local_step=" in line
-    line = first["late_gradient"]
-    assert "the last of them with local step 3, and no gradient was added since" in line
-    assert "was global_step restored? Call set_global_step or reset." in line
-    assert "default" not in line, "only a default step is blamed"
-    assert "no gradient has ever come to this accumulator" in first["untouched"]
-    assert (
-        "2 gradients were refused as duplicates, the last of them of contributor 4"
-        in (first["refusing"])
-    )
-    assert "1 gradients were refused because they were ahead" in first["refusing"]
-    assert "contributor 6 with local step 9" in first["refusing"]
-    assert "waits for long" in first["retried"]
-    assert "find too few gradients" in first["polled"]
-    assert "has 0 of 2 gradients at global step 7" in first["polled"]
-    assert not any("quick_one" in line for line in lines), "it has ended in time"
+    assert not any("default" in line for line in lines_about("late_gradient")), "step 3 is none"

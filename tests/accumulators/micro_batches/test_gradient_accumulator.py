@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.support.gpus import skip_on_gpu
-from tf_condacc import GradientAccumulator
+from tests.support.waiting import Background, until
+from tf_condacc import ConditionalAccumulator, GradientAccumulator
 
 v1 = tf.compat.v1
 ROWS = 6
@@ -87,24 +87,20 @@ def test_a_variable_is_updated_before_the_gradients_of_others_are_computed(varia
     accumulator = GradientAccumulator(variables, num_micro_batches=2)
     optimizer = v1.train.GradientDescentOptimizer(1.0)
 
-    def await_update() -> np.ndarray:
-        end = time.monotonic() + 20
-        while not variables[0].numpy().any() and time.monotonic() < end:
-            time.sleep(0.005)
-        return np.full(3, float(variables[0].numpy().any()), np.float32)
+    late = ConditionalAccumulator(tf.float32, [3])  # A take from it waits without a thread.
 
     @tf.function
     def step(is_last):
-        late = tf.cond(
-            is_last,
-            lambda: tf.py_function(await_update, [], tf.float32),
-            lambda: tf.ones([3]),
-        )
-        accumulator.apply_gradients(optimizer, [tf.ones([3]), tf.ensure_shape(late, [3])])
+        gradient = tf.cond(is_last, lambda: late.take_grad(1), lambda: tf.ones([3]))
+        accumulator.apply_gradients(optimizer, [tf.ones([3]), gradient])
 
-    for is_last in (False, True):
-        step(tf.constant(is_last))
-    assert variables[1].numpy().tolist() == [-1.0] * 3, "the update waited for the other gradient"
+    step(tf.constant(False))
+    last = Background(step, tf.constant(True))
+    until(lambda: variables[0].numpy().any(), "the update, which needs no other gradient")
+    assert not variables[1].numpy().any()
+    late.apply_grad(tf.ones([3]))
+    last.result()
+    assert [each.numpy().tolist() for each in variables] == [[-1.0] * 3] * 2
 
 
 def test_remainder_makes_an_update_if_there_is_one(variables, accumulator, wrap):

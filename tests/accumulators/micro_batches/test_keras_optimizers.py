@@ -89,6 +89,9 @@ def test_limit_with_a_constant_loss_scale_is_that_of_unscaled_gradients(weights)
     np.testing.assert_allclose(weights, [-1.5, -2.0])
 
 
+@pytest.mark.narrow(
+    to=lambda name, options, in_function: name == "Adam" or (in_function and not options)
+)
 @pytest.mark.parametrize("in_function", [True, False])
 @pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.5}], ids=["", "clips"])
 @pytest.mark.parametrize("name", KERAS2)

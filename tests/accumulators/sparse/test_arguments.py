@@ -7,18 +7,17 @@ import pytest
 import tensorflow as tf
 
 from tests.accumulators.support.rows import Rows, assert_rows
-from tests.support.accumulator_support import needs_resource
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.kinds("sparse")
 
 
-@pytest.fixture(params=["graph", pytest.param("eager", marks=needs_resource)])
-def apply_and_take(request, impl):
+@pytest.fixture
+def apply_and_take(mode, impl):
     """Applies with the given arguments, and takes."""
 
     def call(*args, shape=None, **kwargs):
-        if request.param == "eager":
+        if mode == "eager":
             acc = impl.sparse(tf.float32, shape)
             acc.apply_grad(*args, **kwargs)
             return tf.nest.map_structure(lambda t: t.numpy(), acc.take_grad(1))

@@ -72,6 +72,9 @@ def fits_int32(case: str) -> bool:
     return bool(np.all(np.abs(np.asarray(rows.indices, np.float64)) <= INT32_MAX))
 
 
+@pytest.mark.narrow(
+    to=lambda case, driver: driver == "raw" or case in ("no_values", "negative_row")
+)
 @pytest.mark.parametrize(
     "case, driver",
     [

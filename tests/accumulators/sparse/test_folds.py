@@ -68,7 +68,7 @@ def test_takes_become_ready_while_others_merge(ours):
         number = v1.placeholder(tf.float64, [])
         required = v1.placeholder(tf.int32, [])
         acc = ours.sparse(tf.float64, reduction_type="SUM")
-        indices = tf.random.shuffle(tf.range(rows))
+        indices = tf.random.shuffle(tf.range(rows), seed=1)
         apply = acc.apply_grad(indices, tf.fill([rows, width], number), None, FAR_AHEAD)
         take, count = acc.take_grad(required), acc.num_accumulated()
     session = many_threaded_session(graph)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.support.numerics import PATHS, OwnedDriver, assert_same_bits
+from tests.accumulators.support.numerics import PATHS, OwnedDriver, assert_same_bits, is_narrow
 from tests.accumulators.support.rows import Rows, RowsEagerDriver, RowsGraphDriver
 from tests.accumulators.support.sparse_reference import HALVES, REDUCTIONS, random_rows, reference
 
@@ -58,6 +58,7 @@ CASES = [
 ]
 
 
+@pytest.mark.narrow(to=is_narrow)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -89,7 +90,7 @@ def test_rows_in_order_come_to_the_same_bits_as_with_the_original(impl, seed, dt
     acc.close()
 
 
-# `make test` runs each path and each reduction, and `make test-long` runs all pairs.
+# Only `make test-long` runs all pairs.
 BIG_SUMS = [
     pytest.param(
         reduction, path, marks=() if reduction == "MEAN" or path == "owned" else pytest.mark.long
@@ -99,6 +100,12 @@ BIG_SUMS = [
 ]
 
 
+@pytest.mark.narrow(
+    to=lambda reduction, path, dtype: (
+        (reduction, path, dtype)
+        in [("MEAN", "owned", tf.float32), ("MEAN", "waiting", tf.bfloat16)]
+    )
+)
 @pytest.mark.parametrize(("reduction", "path"), BIG_SUMS)
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_sums_that_are_too_big_to_be_kept_apart_have_the_same_bits(
@@ -137,6 +144,7 @@ def test_infinities_nans_and_signed_zeros_are_kept(ours, rows_driver):
             np.testing.assert_array_equal(np.signbit(got)[signed], np.signbit(expected)[signed])
 
 
+@pytest.mark.narrow(to=lambda times: times < 66000)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("times", "value"), [(4096, 0.1), (3, 30000.0), (66000, 1.0)])
 def test_halves_are_accumulated_in_float32_and_rounded_once(ours, dtype, times, value):
