@@ -228,9 +228,18 @@ def graph() -> Iterator[Any]:
         yield graph
 
 
-@pytest.fixture(params=["ref", "resource", "resource_v2"])
+@pytest.fixture(
+    params=[
+        "resource",
+        *(pytest.param(other, marks=pytest.mark.wide) for other in ("ref", "resource_v2")),
+    ]
+)
 def switches(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Yields each setting of variables and control flow, in a graph; restores it afterwards."""
+    """Yields a setting of variables and control flow, in a graph; restores it afterwards.
+
+    Tests of what depends on the setting have the mark `every_switches`. The other tests are run
+    with each setting too, but not in every run.
+    """
     import tensorflow as tf
 
     from tests.support.drop_stale_support import SWITCHES, switched

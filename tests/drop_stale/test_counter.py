@@ -12,6 +12,7 @@ from tests.support.drop_stale_support import (
     START,
     Training,
     drop_stale,
+    every_switches,
     global_step,
     half_square,
     stale_counter,
@@ -34,6 +35,7 @@ def summaries(session: v1.Session) -> dict:
     return {value.tag: value for value in merged.value}
 
 
+@every_switches
 def test_counter_is_the_variable_that_it_always_was(switches):
     build()
     counter = stale_counter()
@@ -87,6 +89,7 @@ def test_counter_is_on_the_device_of_the_step(switches):
     assert stale_counter().op.colocation_groups() == step.op.colocation_groups()
 
 
+@every_switches
 def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(switches):
     with v1.device("/cpu:1"):
         step = global_step()

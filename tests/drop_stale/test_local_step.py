@@ -15,6 +15,7 @@ from tests.support.drop_stale_support import (
     assert_read_after_local_step,
     assert_second_update_is_dropped,
     drop_stale,
+    every_switches,
     global_step,
     half_square,
     own_step,
@@ -120,6 +121,7 @@ every_step = pytest.mark.parametrize(
 )
 
 
+@every_switches
 @every_step
 @every_model
 def test_forward_pass_waits_for_the_local_step(switches, model, make_step):

@@ -15,6 +15,7 @@ from tests.support.drop_stale_support import (
     Training,
     drop_stale,
     every_inner_and_switches,
+    every_switches,
     half_square,
 )
 
@@ -138,6 +139,7 @@ def test_gradients_may_be_changed_before_they_are_applied(switches):
     np.testing.assert_array_equal(training.value(training.weights), [0.0, 0.0, 0.0])
 
 
+@every_switches
 @pytest.mark.parametrize("sparse_first", [False, True])
 def test_decision_waits_for_sparse_gradients_as_for_dense_ones(switches, sparse_first):
     training = Training(model=two_tables)

@@ -10,6 +10,7 @@ from tests.support.drop_stale_support import (
     START,
     Training,
     drop_stale,
+    every_switches,
     global_step,
     half_square,
     new_session,
@@ -78,6 +79,7 @@ def test_uninitialized_variables_are_reported(switches):
         assert session.run(training.train) == 0.0
 
 
+@every_switches
 def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind(switches):
     training = Training()
     with new_session() as session:
@@ -133,6 +135,7 @@ def test_frozen_graph_for_predictions_needs_standard_operations_only(switches):
             assert session.run(loss) == np.sum(np.square(START)) / 8.0
 
 
+@every_switches
 def test_graph_can_be_exported_and_imported(switches):
     training = Training()
     init = v1.global_variables_initializer().name

@@ -17,6 +17,7 @@ from tests.support.drop_stale_support import (
     assert_second_update_is_dropped,
     compute_clip_and_apply,
     drop_stale,
+    every_switches,
     half_square,
     minimize,
     new_session,
@@ -138,6 +139,7 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(switches):
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 8.0))
 
 
+@every_switches
 @every_way
 def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(switches, apply):
     """As in the original, the local step is the graph's own, and is compared with the one given."""
@@ -158,6 +160,7 @@ def test_step_of_the_usual_name_and_another_dtype_is_a_value_error(switches, app
         Training(step_dtype=tf.int32, make_step=own_step, apply=apply)
 
 
+@every_switches
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bool])
 def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(switches, dtype):
     of_get_variable("global_step", dtype)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.drop_stale_support import START, Training, drop_stale, global_step, half_square
+from tests.support.drop_stale_support import (
+    START,
+    Training,
+    drop_stale,
+    every_switches,
+    global_step,
+    half_square,
+)
 
 v1 = tf.compat.v1
 
@@ -29,6 +36,7 @@ def test_update_is_dropped_iff_it_is_later_than_the_limit(switches, limit):
     training.expect(step=2 * limit + 2, weights=HALVED, accepted=1, dropped=1)
 
 
+@every_switches
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
 def test_step_may_be_of_either_integer_dtype(switches, dtype):
     training = Training(drop_stale(1), step_dtype=dtype)
@@ -85,6 +93,7 @@ def test_local_step_is_the_step_of_the_graph_whatever_step_is_applied_to(switche
         np.testing.assert_array_equal(session.run(weights), HALVED)
 
 
+@every_switches
 def test_decision_is_made_when_the_last_gradient_is_ready(switches):
     training = Training()
     gradients_and_variables = training.optimizer.compute_gradients(training.loss)

@@ -13,6 +13,7 @@ from tests.support.drop_stale_support import (
     Interlude,
     Training,
     drop_stale,
+    every_switches,
     global_step,
     half_square,
     new_session,
@@ -143,6 +144,7 @@ class Inside:
         return [self.optimizer.num_accepted(), self.optimizer.num_dropped()]
 
 
+@every_switches
 def test_inside_a_while_loop(switches):
     inside = Inside()
 
@@ -166,6 +168,7 @@ def test_inside_a_while_loop(switches):
         np.testing.assert_array_equal(session.run(inside.weights), np.divide(START, 8.0))
 
 
+@every_switches
 def test_inside_a_branch(switches):
     inside = Inside()
     chosen = v1.placeholder(tf.bool, [])
@@ -196,6 +199,7 @@ def test_inside_both_branches_one_counter_serves(switches):
         assert session.run([inside.step, *counts]) == [3, 3, 0]
 
 
+@every_switches
 def test_loss_of_many_iterations_is_one_update(switches):
     """The model resembles a dynamic RNN, whose gradients need the values of every iteration."""
     step, interlude = global_step(), Interlude()

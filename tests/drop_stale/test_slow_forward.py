@@ -14,6 +14,7 @@ from tests.support.drop_stale_support import (
     Interlude,
     assert_read_after_local_step,
     drop_stale,
+    every_switches,
     global_step,
     half_square,
     new_session,
@@ -63,6 +64,7 @@ def batch_norm(value: tf.Tensor) -> tf.Tensor:
     return normalized
 
 
+@every_switches
 def test_under_update_ops_of_a_slow_batch_norm(switches):
     step, slow = global_step(), SlowForwardPass()
     weights = v1.get_variable("w", initializer=tf.ones([2, 3]))

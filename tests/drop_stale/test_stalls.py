@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import threading
-import time
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import tensorflow as tf
 
 from tests.processes.isolated import isolated
+from tests.support.waiting import Background, until
 from tf_condacc import DropStaleGradientOptimizer
 
 v1 = tf.compat.v1
-LIMIT_SECS = 1
 NUM_DROPPED = 5
-pytestmark = isolated(
-    {"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": str(LIMIT_SECS)}
-)
+# What must happen before the limit is tried with longer and longer ones.
+LIMITS = [0.05 * 4**n for n in range(7)]
+pytestmark = isolated({"TF_CPP_MIN_LOG_LEVEL": "1"})
 
 
 class WaitingOptimizer(v1.train.GradientDescentOptimizer):
@@ -35,8 +36,9 @@ class WaitingOptimizer(v1.train.GradientDescentOptimizer):
         return super().apply_gradients(grads_and_vars, *args, **kwargs)
 
 
-def train(name: str, seconds_under_way: float) -> None:
-    """Delays one update for some time, while others are dropped."""
+@contextlib.contextmanager
+def under_way(name: str, drops: int = 0) -> Iterator[None]:
+    """Delays an update until the end of the context, which begins when others were dropped."""
     with tf.Graph().as_default(), v1.Session() as session:
         weight = v1.get_variable("w", initializer=1.0, use_resource=True)
         step = v1.train.get_or_create_global_step()
@@ -47,34 +49,69 @@ def train(name: str, seconds_under_way: float) -> None:
         begun, go_on = waiting.begun.dequeue(), waiting.may_go_on.enqueue(True)
         num_dropped = other.num_dropped()
         session.run(v1.global_variables_initializer())
+        session.run(train_other)  # The first run takes longer than the others.
         session.run(step.assign(7))
-        thread = threading.Thread(target=session.run, args=[train])
-        thread.start()
+        update = Background(session.run, train)
         session.run(begun)
-        for _ in range(NUM_DROPPED):
+        for _ in range(drops):
             session.run(train_other)
-        assert session.run(num_dropped) == NUM_DROPPED
-        time.sleep(seconds_under_way)
+        assert session.run(num_dropped) == drops
+        yield
         session.run(go_on)
-        thread.join()
+        update.result()
 
 
-def warnings_about(optimizer: str, capfd: Any) -> list[str]:
-    lines = capfd.readouterr().err.splitlines()
-    return [line for line in lines if "under way" in line and f"'{optimizer}'" in line]
+class Warnings:
+    """The warnings on the standard error so far, and the limit of an update."""
+
+    def __init__(self, capfd: Any, monkeypatch: Any) -> None:
+        self._capfd, self._monkeypatch, self._text = capfd, monkeypatch, ""
+
+    def set_limit(self, secs: float) -> None:
+        self._monkeypatch.setenv("TF_CONDACC_STALL_WARNING_SECS", str(secs))
+
+    def about(self, optimizer: str) -> list[str]:
+        self._text += self._capfd.readouterr().err
+        lines = self._text.rpartition("\n")[0].splitlines()
+        return [line for line in lines if "under way" in line and f"'{optimizer}'" in line]
+
+    def await_one_about_another(self, name: str) -> None:
+        """Lets another update be warned about. Warnings come in the order of their times."""
+        with under_way(name):
+            until(lambda: self.about(name), f"a warning about {name}")
 
 
-def test_update_that_does_not_end_is_warned_about_once(ours, capfd):
-    # The update takes several times the limit, so that a second warning would show.
-    train("HeldUp", 3.5 * LIMIT_SECS)
-    (line,) = warnings_about("HeldUp", capfd)
-    assert re.search(r"step 7\b", line)
-    assert re.search(r"\b1 s\b", line), "how long"
-    assert re.search(rf"\b{NUM_DROPPED} updates .*were dropped", line)
-    assert "must not" in line, "names the likely cause"
+@pytest.fixture
+def warnings(capfd, monkeypatch) -> Warnings:
+    return Warnings(capfd, monkeypatch)
 
 
-def test_update_that_ends_in_time_is_not_warned_about(ours, capfd):
-    train("Quick", 0)
-    time.sleep(1.5 * LIMIT_SECS)
-    assert warnings_about("Quick", capfd) == []
+def test_update_that_does_not_end_is_warned_about_once(ours, warnings):
+    for limit in LIMITS:
+        warnings.set_limit(limit)
+        name = f"HeldUp{limit:g}"
+        with under_way(name, NUM_DROPPED):
+            until(lambda name=name: warnings.about(name), "the warning")
+            # A second warning after the same time would come before this one.
+            warnings.await_one_about_another(f"Later{limit:g}")
+            (line,) = warnings.about(name)
+        assert re.search(r"step 7\b", line)
+        assert f"after {limit:g} s" in line
+        assert "must not" in line, "names the likely cause"
+        (dropped,) = re.findall(r"\b(\d+) updates .*were dropped", line)
+        assert int(dropped) <= NUM_DROPPED
+        if int(dropped) == NUM_DROPPED:
+            return
+    pytest.fail("the number of dropped updates was never right")
+
+
+def test_update_that_ends_in_time_is_not_warned_about(ours, warnings):
+    for limit in LIMITS:
+        warnings.set_limit(limit)
+        name = f"Quick{limit:g}"
+        with under_way(name):
+            pass
+        warnings.await_one_about_another(f"HeldUp{limit:g}")
+        if not warnings.about(name):
+            return
+    pytest.fail("updates that ended at once were warned about")

@@ -304,17 +304,17 @@ INNER = {
         {"accumulator": "ProximalAdagrad"},
     ),
 }
-# `make test` runs each optimizer and each setting of `switches`, and `make test-long` all pairs.
-# Adam has variables that belong to no weights.
+# For tests of what the optimizer does in another way for each setting.
+every_switches = pytest.mark.parametrize("switches", SWITCHES, indirect=True)
+# `make test` runs each optimizer and each setting of `switches`. Adam has variables that belong to
+# no weights.
 every_inner_and_switches = pytest.mark.parametrize(
     ("switches", "inner"),
     [
         pytest.param(
             setting,
             inner,
-            marks=()
-            if setting == "resource" or inner in ("momentum", "adam")
-            else pytest.mark.long,
+            marks=() if setting == "resource" or inner == "adam" else pytest.mark.wide,
         )
         for setting in SWITCHES
         for inner in INNER

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.support.waiting import PATIENCE_SECS, Background, until
 from tests.sync_replicas.training import OneProcess, Training
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.sync_replicas.recovery import (
@@ -24,9 +23,8 @@ def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp
     run.start(0, **saver)
     run.start(1)
     for _ in range(3):
-        threads = [run.steps_on_thread(task) for task in (0, 1)]
-        for thread in threads:
-            thread.join(30)
+        for step in [run.steps_on_thread(task) for task in (0, 1)]:
+            step.result()
     run.steps_on_thread(1, 2)  # Pushes a gradient of the round before the chief dies.
     run.await_state(lambda state: state.num_complete == 1)
     run.lose(0)
@@ -56,14 +54,14 @@ def test_of_two_chiefs_the_first_one_ends_with_an_error(two_ps, training):
     run.log.events.clear()
     base = run.weights()
     run.start(1)
-    waiting.join(30)
+    waiting.error()  # Or None: the step began before it was replaced.
+    run.running.remove(waiting)
     # It was a worker as well, and gets no slot of its successor's round.
     with pytest.raises(tf.errors.FailedPreconditionError, match="replaced|another chief"):
         first_session.run(first.train)
     run.steps_on_thread(0, 2)
     run.steps_on_thread(1, 2)
-    for thread in run.threads[1:]:
-        thread.join(30)
+    run.join()
     assert run.models[0] is second
     with pytest.raises(tf.errors.FailedPreconditionError, match="another chief"):
         first_session.close()
@@ -74,13 +72,12 @@ def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
     run = training(two_ps, 2, 2)
     run.start(0)
     run.sessions[0].close()  # This closes the gate; the variables are initialized.
-    ready = threading.Thread(target=run.start, args=(1,), daemon=True)
-    ready.start()
+    ready = Background(run.start, 1)
     run.await_state(lambda state: not state.open)
     assert 1 not in run.sessions
     run.new_model(0, first=100)
     run.start(0)
-    ready.join(60)
+    ready.result()
     run.steps_on_thread(0)
     run.steps_on_thread(1)
     run.join()
@@ -89,11 +86,9 @@ def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
 def test_training_ends_at_once_for_everybody(two_ps, training):
     """The chief of the original waits for its queue runner until a time limit has passed."""
     run = training(two_ps, 2, 2)
-    run.start(last_step=5, stop_grace_period_secs=60)
+    run.start(last_step=5, stop_grace_period_secs=10 * PATIENCE_SECS)
     run.train_on_thread(0)
     run.train_on_thread(1)
-    for thread in run.threads:
-        thread.join(20)
     run.join()
     assert not run.gate_state().open
     run.check()
@@ -127,6 +122,7 @@ def supervised(name: str, place: OneProcess, has_init_op: bool):
             init_op=v1.global_variables_initializer(),
             **of_optimizer if has_init_op else {},
             recovery_wait_secs=1,
+            stop_grace_secs=PATIENCE_SECS,
             global_step=step,
             summary_op=None,
         )
@@ -162,10 +158,9 @@ def test_a_session_that_is_closed_before_the_supervisor_stops_is_no_error(traini
     threads = supervisor.coord._registered_threads
     names = {each.name: each for each in threads if each.name.startswith("QueueRunnerThread")}
     (runner,) = (each for name, each in names.items() if not name.endswith("close_on_stop"))
-    runner.join(30)  # It learns of the end by itself.
-    assert not runner.is_alive()
+    until(lambda: not runner.is_alive(), "the queue runner learns of the end by itself")
     getattr(supervisor, end)()
-    supervisor.coord.join(stop_grace_period_secs=30)
+    supervisor.coord.join(stop_grace_period_secs=PATIENCE_SECS)
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -216,9 +211,7 @@ def test_a_cancelled_step_of_the_chief_makes_the_session_begin_again(training, e
             pass
 
     (step, *_) = runner.create_threads_without_closing(Session(), coordinator)
-    step.start()
-    step.join(30)
-    assert not step.is_alive()
+    Background(step.run).result()
     if asked is None:
         assert not coordinator.should_stop()
     else:
@@ -235,7 +228,7 @@ def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps,
     coordinator = run.sessions[0]._coordinated_creator.coord
     error = tf.errors.AbortedError(None, None, "a server was lost")
     coordinator.request_stop((type(error), error, None))
-    run.await_state(lambda state: state.round == 2 and state.num_complete == 1)
+    run.await_state(lambda state: state.round >= 2 and state.num_complete == 1)
     run.steps_on_thread(1, 2)  # The first step belongs to the lost round.
     run.join()
     run.check()

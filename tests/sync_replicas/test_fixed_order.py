@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 import tf_condacc
+from tests.support.waiting import Background, in_threads, until_set, work
 from tests.sync_replicas.training import OneProcess
 
 v1 = tf.compat.v1
@@ -34,7 +34,8 @@ class Worker:
     def __init__(self, task: int, name: str, device: Any, deterministic: bool | None) -> None:
         self.graph = tf.Graph()
         self.is_chief = task == 0
-        self._steps_left = -1  # If positive, the number of steps until the worker is lost.
+        self._chance = random.Random(task)
+        self._has_slot = threading.Event()
         worker = f"/job:worker/task:{task}" if device is not None else ""
         with self.graph.as_default(), v1.device(device):
             self.step = v1.get_variable(
@@ -55,28 +56,33 @@ class Worker:
                 example = tf.gather_nd(
                     EXAMPLES, [tf.minimum(self.place.round, ROUNDS - 1), self.place.slot]
                 )
-                wait = v1.py_func(self._wait, [], [])
+                wait = v1.py_func(self._wait, [self.place.slot], [])
+                self._hangs = v1.placeholder_with_default(False, [])
                 with tf.control_dependencies([wait]):
+                    never = v1.FIFOQueue(1, [tf.bool], [[]]).dequeue
+                    hang = v1.cond(self._hangs, never, lambda: tf.constant(False))
+                with tf.control_dependencies([hang]):
                     example = tf.identity(example)
                 indices = tf.stack([self.place.slot, 3])  # All slots have row 3.
                 rows = tf.IndexedSlices(tf.stack([example, example * 0.5]), indices)
                 gradients = [(example + self.dense * 0.125, self.dense), (rows, self.rows)]
             self.train = self.optimizer.apply_gradients(gradients, global_step=self.step)
 
-    def _wait(self) -> None:
-        """Delays the step that has claimed a slot, or ends its session as a death would."""
-        self._steps_left -= 1
-        if self._steps_left == 0:
-            threading.Thread(target=self.session._tf_sess().close, daemon=True).start()
-            time.sleep(0.1)
-        time.sleep(random.random() / 50)
+    def _wait(self, slot: int) -> None:
+        """Delays the step that has claimed a slot."""
+        self._has_slot.set()
+        work(self._chance.random() / 50)
 
     def run_and_die(self, seen: list[Any]) -> None:
-        """Trains, and is lost in the middle of its third step."""
-        self._steps_left = 3
-        with pytest.raises((tf.errors.OpError, RuntimeError)):
-            while True:
-                seen.append(tuple(self.session.run([self.train, *self.place])[1:]))
+        """Makes two steps, and is lost in the middle of the third one."""
+        fetches = [self.train, *self.place]
+        for _ in range(2):
+            seen.append(tuple(self.session.run(fetches)[1:]))
+        self._has_slot.clear()
+        step = Background(self.session.run, fetches, {self._hangs: True})
+        until_set(self._has_slot, "the third step has a slot")
+        self.session._tf_sess().close()
+        assert isinstance(step.error(), (tf.errors.OpError, RuntimeError))
 
     def open(self, target: str) -> None:
         """Makes the session. The chief's must be made first."""
@@ -97,7 +103,7 @@ class Worker:
             if self.is_chief:
                 seen.append(session.run([self.dense, self.rows]))
             if all_have_come is not None:
-                all_have_come.wait(60)
+                until_set(all_have_come, "all workers have come")
 
 
 def trained(place: Any, deterministic: bool | None, workers: int) -> tuple[bytes, list[Any]]:
@@ -107,15 +113,7 @@ def trained(place: Any, deterministic: bool | None, workers: int) -> tuple[bytes
     for worker, target in zip(made, place.targets, strict=False):
         worker.open(target)
     seen: list[list[Any]] = [[] for _ in made]
-    threads = [
-        threading.Thread(target=worker.run, args=(places,), daemon=True)
-        for worker, places in zip(made, seen, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
+    in_threads(*(lambda w=w, p=p: w.run(p) for w, p in zip(made, seen, strict=True)))
     weights = seen[0].pop()
     return b"".join(each.tobytes() for each in weights), list(itertools.chain(*seen))
 
@@ -164,12 +162,7 @@ def test_the_weights_do_not_depend_on_workers_that_are_lost(two_ps):
         again.run(places[2])
 
     runs = [lambda k=k: workers[k].run(places[k], has_returned) for k in range(2)]
-    threads = [threading.Thread(target=run, daemon=True) for run in (*runs, die_and_return)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
+    in_threads(*runs, die_and_return)
     assert b"".join(each.tobytes() for each in places[0].pop()) == expected()
     assert 2 <= len(places[2]), "the last worker was lost in its third step"
 

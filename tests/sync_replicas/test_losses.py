@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 
 import pytest
 import tensorflow as tf
@@ -12,6 +12,8 @@ from tf_condacc import ApplyOutcome
 from tf_condacc._optimizers.sync_replicas import pushes
 
 v1 = tf.compat.v1
+# So short that slots may be taken over in every round. Tests must not depend on which are.
+TAKEOVERS = {"takeover_secs": 0.01}
 
 
 def stopping(*tasks: int, before: str = "b"):
@@ -27,9 +29,8 @@ def test_a_worker_lost_in_the_middle_of_its_pushes_stops_nobody(two_ps, training
     first = run.steps_on_thread(0, 3)
     run.await_state(lambda state: state.num_complete == 1)
     run.lose(1)
-    run.await_state(lambda state: state.round == 2)
-    first.join(30)
-    assert not first.is_alive()
+    run.await_state(lambda state: state.round >= 2)
+    first.result()
     assert run.num_pushes(0, "w", ApplyOutcome.DUPLICATE) == 1
     run.check()
 
@@ -42,88 +43,94 @@ def test_a_worker_lost_while_it_computes_stops_nobody(two_ps, training):
     run.await_state(lambda state: state.num_complete == 2)
     run.lose(1)
     run.await_state(lambda state: state.round >= 2)
-    first.join(30)
-    assert not first.is_alive()
+    first.result()
     run.check()
 
 
 def test_a_worker_lost_between_steps_is_taken_over(two_ps, training):
-    run = training(two_ps, 2, 2, configure={"takeover_secs": 0.2})
+    run = training(two_ps, 2, 2, configure=TAKEOVERS)
     run.start()
-    run.steps_on_thread(1)
+    run.step(1)  # It ends with a takeover, because the chief brings nothing.
     run.step(0)
-    run.threads[0].join(30)
     run.lose(1)
+    before = run.gate_state().num_takeovers
     run.step(0)
-    assert run.gate_state().num_takeovers == 1
-    run.step(0)  # The worker is known to be lost, so there are no more takeovers.
+    assert run.gate_state().num_takeovers > before
     run.step(0)
-    assert run.gate_state().num_takeovers == 1
+    first = run.gate_state()
+    # The worker is known to be lost, so the chief does not wait for it any more.
+    for _ in range(4):
+        run.step(0)
+    assert run.gate_state() == first._replace(round=first.round + 2)
     run.check()
 
 
 def test_the_weights_do_not_change_between_two_steps_of_the_chief(two_ps, training):
     """It saves checkpoints then, which may take longer than `takeover_secs`."""
-    # The chief's first step must not take that long, even while other tests run.
-    run = training(two_ps, 2, 2, configure={"takeover_secs": 1.5})
+    run = training(two_ps, 2, 2, configure=TAKEOVERS)
     run.start()
-    run.steps_on_thread(1, 3)
-    run.await_push(1, "w")
+    stop = threading.Event()
+
+    def step_until_stopped() -> None:
+        while not stop.is_set():
+            run.step(1)
+
+    worker = run.on_thread(step_until_stopped)
     run.step(0)
     before = run.weights()
     run.await_state(lambda state: state.num_complete == 2)
-    time.sleep(1.8)
-    assert run.gate_state().num_takeovers == 1
-    assert run.weights() == before
+    assert run.gate_state().num_takeovers >= 1
+    for _ in range(20):
+        assert run.weights() == before
     run.step(0)
-    run.join()
     assert run.weights() != before
+    stop.set()
+    run.step_until_ended(0, worker)
     run.check()
 
 
 def test_a_lost_worker_that_is_started_again_takes_part(two_ps, training):
-    run = training(two_ps, 2, 2, configure={"takeover_secs": 0.2})
+    run = training(two_ps, 2, 2, configure=TAKEOVERS)
     run.start()
     run.lose(1)
-    run.step(0)
+    run.step(0)  # Nobody else brings the round's second gradient, until the worker comes again.
     run.new_model(1, first=100)
     run.start(1)
-    run.steps_on_thread(1, 2)
-    run.steps_on_thread(0, 2)
-    run.join()
+    worker = run.steps_on_thread(1, 2)
+    run.await_push(1, "w")
+    run.step_until_ended(0, worker)
     assert run.num_pushes(1, "w", ApplyOutcome.ADDED) >= 1
     run.check()
 
 
 def test_late_pushes_of_a_worker_that_was_taken_over_are_ignored(two_ps, training):
-    run = training(two_ps, 2, 2, stopping(1), configure={"takeover_secs": 0.2})
+    run = training(two_ps, 2, 2, stopping(1), configure=TAKEOVERS)
     run.start()
     worker = run.steps_on_thread(1, 2)
     run.await_push(1, "w")
     while run.gate_state().round < 2:
         run.step(0)
     run.permit(1, 2)
-    while worker.is_alive():
-        run.step(0)
-    run.join()
+    worker.result()  # Its second step is alone in the round, and ends with a takeover.
     assert run.num_pushes(1, "b", ApplyOutcome.STALE) == 1
-    assert run.num_pushes(1, "b", ApplyOutcome.ADDED) >= 1
+    assert run.num_pushes(1, "b", ApplyOutcome.ADDED) == 1
+    run.step(0)
     run.check()
 
 
 def both_push_one_slot(two_ps, training):
     """Makes the holder of a slot and its successor push at the same time."""
-    run = training(two_ps, 2, 2, stopping(0, 1), configure={"takeover_secs": 0.2})
+    run = training(two_ps, 2, 2, stopping(0, 1), configure=TAKEOVERS)
     run.start()
     run.steps_on_thread(1)
     run.await_push(1, "w")
     run.permit(0)
     run.steps_on_thread(0, 2)
-    run.await_state(lambda state: state.num_takeovers == 1)
+    run.await_state(lambda state: state.num_takeovers >= 1)
     run.await_push(0, "w", 2)
     run.permit(1)
     run.await_push(1, "b")
-    run.await_state(lambda state: state.round == 2)
+    run.await_state(lambda state: state.round >= 2)
     run.permit(0)
     run.join()
     return run

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 import tensorflow as tf
 
+from tests.support.waiting import PATIENCE_SECS, run_program
 from tests.sync_replicas.training import Training
 from tf_condacc import ApplyOutcome
 from tf_condacc._optimizers.sync_replicas.gate import SyncGate
@@ -26,9 +26,8 @@ def replaced(run: Training):
 
 def make_rounds(run: Training, count: int) -> None:
     for _ in range(count):
-        threads = [run.steps_on_thread(task) for task in range(2)]
-        for thread in threads:
-            thread.join(30)
+        for step in [run.steps_on_thread(task) for task in range(2)]:
+            step.result()
 
 
 def test_a_chief_that_was_replaced_ends_nothing_but_itself(two_ps, training):
@@ -55,7 +54,7 @@ def test_a_loop_that_does_not_ask_whether_to_stop_ends_when_its_chief_was_replac
     make_rounds(run, 1)
     model, old = replaced(run)
     coordinator = old._coordinated_creator.coord
-    assert coordinator.wait_for_stop(30)
+    assert coordinator.wait_for_stop(PATIENCE_SECS)
     with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
         model.run(old)
     with pytest.raises(tf.errors.FailedPreconditionError):
@@ -115,7 +114,7 @@ def test_a_step_whose_slot_was_taken_over_says_that_it_was_dropped(two_ps, train
         2,
         2,
         lambda task: {"stops_before": ""} if task == 1 else {},
-        configure={"takeover_secs": 0.2},
+        configure={"takeover_secs": 0.01},
     )
     run.start()
     model = run.models[1]
@@ -125,18 +124,16 @@ def test_a_step_whose_slot_was_taken_over_says_that_it_was_dropped(two_ps, train
         fetches = [model.optimizer.gradients_dropped, *model.fetches]
         fetched.append(run.sessions[1].run(fetches)[0])
 
-    frozen = run._thread(step)
+    frozen = run.on_thread(step)
     run.steps_on_thread(0, 2)
-    run.await_state(lambda state: state.round == 2)
+    run.await_state(lambda state: state.round >= 2)
     run.permit(1)
-    frozen.join(30)
+    frozen.result()
     assert fetched == [True]
     assert run.gate_state().num_dropped == 1
     assert run.num_pushes(1, "w", ApplyOutcome.ADDED) == 0
     run.permit(1)
-    run.steps_on_thread(1)
-    run.steps_on_thread(0)
-    run.join()
+    run.step_until_ended(0, run.steps_on_thread(1))
     run.check()
 
 
@@ -149,8 +146,7 @@ def test_a_worker_that_fails_between_two_steps_is_lost_at_once(two_ps, training)
     run.await_state(lambda state: state.num_complete == 1)
     with pytest.raises(RuntimeError, match="bad record"), run.sessions.pop(1):
         raise RuntimeError("bad record in this worker's file")
-    waiting.join(30)  # The other worker computes both gradients.
-    run.join()
+    waiting.result()  # The other worker computes both gradients.
     assert run.gate_state().round == 3
     run.check()
 
@@ -167,10 +163,9 @@ def test_a_worker_that_was_started_again_replaces_its_lost_process(two_ps, train
     run.steps_on_thread(0)
     run.steps_on_thread(1)
     run.permit(1, 2)  # For both processes, in any order.
-    run.await_state(lambda state: state.round == 2)
-    held.join(30)
-    (error,) = run.errors
-    run.errors.clear()
+    run.await_state(lambda state: state.round >= 2)
+    run.running.remove(held)
+    error = held.error()
     assert isinstance(error, tf.errors.FailedPreconditionError) and "replaced" in error.message
     old.close()
     run.join()
@@ -189,8 +184,6 @@ def test_chiefs_and_workers_do_not_log_that_queue_runners_are_deprecated():
         "    optimizer.minimize(weight * weight, global_step=step)\n"
         "    assert isinstance(optimizer.get_chief_queue_runner(), v1.train.QueueRunner)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200
-    )
+    done = run_program([sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
     assert "QueueRunner.__init__" not in done.stderr

@@ -74,13 +74,13 @@ def test_drops_are_visible_to_the_worker(two_ps, training):
     run = training(two_ps, 1, 2)
     run.start()
     run.step(0)
-    run.await_state(lambda state: state.round == 2)
+    run.await_state(lambda state: state.round >= 2)
     model = run.models[1]
     fetches = [model.optimizer.gradients_dropped, *model.fetches]
     assert run.sessions[1].run(fetches)[0]
     assert run.gate_state().num_dropped == 1
     assert not run.sessions[1].run(fetches)[0]
-    run.await_state(lambda state: state.round == 3)
+    run.await_state(lambda state: state.round >= 3)
     run.check()
 
 
@@ -99,15 +99,15 @@ def test_explicit_tokens_let_workers_run_one_after_the_other(place, training):
             )
     run.step(0)  # Both return at once, with a token.
     run.step(1)
-    run.await_state(lambda state: state.round == 2)
+    run.await_state(lambda state: state.round >= 2)
     assert run.values(lambda model: model.step) == 1
     run.step(0)  # Their tokens belong to the first round.
     run.step(1)
     assert run.values(lambda model: model.step) == 1
-    threads = [run.steps_on_thread(0), run.steps_on_thread(1)]
-    for thread in threads:
-        thread.join(30)
-    run.await_state(lambda state: state.round == 3)
+    run.steps_on_thread(0)
+    run.steps_on_thread(1)
+    run.join()
+    run.await_state(lambda state: state.round >= 3)
     run.check()
 
 
@@ -116,5 +116,5 @@ def test_a_run_of_more_slots_than_workers_needs_no_token(place, training):
     run.start()
     for _ in range(6):
         run.step(0)
-    run.await_state(lambda state: state.round == 3)
+    run.await_state(lambda state: state.round >= 3)
     run.check()

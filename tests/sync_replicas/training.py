@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,10 +13,10 @@ import tensorflow as tf
 from tests.processes.clusters import LocalCluster
 from tests.support.sync_replicas_log import PushLog, check_weights
 from tests.support.sync_replicas_program import Model
+from tests.support.waiting import Background, until
 
 v1 = tf.compat.v1
 _numbers = itertools.count()
-TIME_LIMIT = 30
 
 
 class OneProcess:
@@ -73,8 +71,8 @@ class Training:
         number = next(_numbers)
         self.models = [self._make(task) for task in range(total)]
         self.sessions: dict[int, Any] = {}
-        self.threads: list[threading.Thread] = []
-        self.errors: list[BaseException] = []
+        self.running: list[Background] = []
+        self._ending: list[Background] = []
 
     def new_model(self, task: int, **arguments: Any) -> Model:
         """Returns the model of a worker that was started again."""
@@ -94,48 +92,47 @@ class Training:
         with model.graph.as_default():  # For hooks that save checkpoints.
             return model.run(self.sessions[task])
 
-    def steps_on_thread(self, task: int, count: int = 1) -> threading.Thread:
+    def steps_on_thread(self, task: int, count: int = 1) -> Background:
         """Makes steps on a thread."""
 
         def make() -> None:
-            with self._noting_errors():
-                for _ in range(count):
-                    self.step(task)
+            for _ in range(count):
+                self.step(task)
 
-        return self._thread(make)
+        return self.on_thread(make)
 
-    def train_on_thread(self, task: int, count: int = 10**9) -> threading.Thread:
+    def train_on_thread(self, task: int, count: int = 10**9) -> Background:
         """Makes steps on a thread until the session should stop, and closes it."""
 
         def train() -> None:
-            with self._noting_errors(), self.sessions[task] as session:
+            with self.sessions[task] as session:
                 for _ in range(count):
                     if session.should_stop():
                         break
                     self.models[task].run(session)
 
-        return self._thread(train)
+        return self.on_thread(train)
 
-    def _thread(self, target: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=target, daemon=True)
-        thread.start()
-        self.threads.append(thread)
-        return thread
+    def on_thread(self, call: Callable[[], None]) -> Background:
+        self.running.append(Background(call))
+        return self.running[-1]
 
-    @contextlib.contextmanager
-    def _noting_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self.errors.append(error)
+    def step_until_ended(self, task: int, other: Background) -> None:
+        """Makes steps until those on a thread have ended."""
+        while not other.done:
+            self.step(task)
+        other.result()
 
     def join(self) -> None:
-        """Waits for all threads; fails if one does not end, or has failed."""
-        for thread in self.threads:
-            thread.join(TIME_LIMIT)
-        messages = [getattr(error, "message", str(error))[-300:] for error in self.errors]
-        assert not self.errors, messages
-        assert not any(thread.is_alive() for thread in self.threads), "a worker hangs"
+        """Waits for all threads; fails if one has failed, although others may wait for it."""
+
+        def have_ended() -> bool:
+            ended = [each for each in self.running if each.done]
+            for each in ended:
+                each.result()
+            return len(ended) == len(self.running)
+
+        until(have_ended, "all workers have made their steps")
 
     def permit(self, task: int, count: int = 1) -> None:
         """Lets so many steps of a worker pass the point where it stops."""
@@ -146,15 +143,22 @@ class Training:
 
     def lose(self, task: int) -> None:
         """Ends a worker's session as its death would: in the middle of a step, without leaving."""
-        session = self.sessions.pop(task)._tf_sess()
-        threading.Thread(target=session.close, daemon=True).start()
+        lost = self.sessions.pop(task)
+        session, coordinator = lost._tf_sess(), lost._coordinated_creator.coord
+
+        def end() -> None:
+            session.close()
+            coordinator.request_stop()  # Ends the threads that would have died with the process.
+
+        self._ending.append(Background(end))
 
     def await_push(self, task: int, name: str, count: int = 1) -> None:
         """Waits until a worker has pushed a variable's gradient so many times."""
-        end = time.monotonic() + TIME_LIMIT
-        while self.num_pushes(task, name) < count:
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        until(
+            lambda: self.num_pushes(task, name) >= count,
+            f"worker {task} has pushed {name} {count} times",
+            self._failures,
+        )
 
     def num_pushes(self, task: int, name: str, outcome: int | None = None) -> int:
         return sum(
@@ -177,12 +181,17 @@ class Training:
 
     def await_state(self, reached: Callable[[Any], bool]) -> None:
         """Waits until the gate is in some state."""
-        end = time.monotonic() + TIME_LIMIT
         model = self.models[-1]
         with v1.Session(self.place.ps_target, graph=model.graph) as session:
-            while not reached(state := session.run(model.gate_state)):
-                assert time.monotonic() < end, f"the gate is at {state}"
-                time.sleep(0.005)
+            until(
+                lambda: reached(session.run(model.gate_state)),
+                "the gate is in some state",
+                lambda: f"it is at {session.run(model.gate_state)}\n{self._failures()}",
+            )
+
+    def _failures(self) -> str:
+        failed = [each.error() for each in self.running if each.done]
+        return "\n".join(str(error)[-300:] for error in failed if error is not None)
 
     def weights(self) -> dict[str, float]:
         """Returns the weights by the names of their variables."""
@@ -195,9 +204,12 @@ class Training:
         return check_weights(self.log.events, self.models[-1].replicas, self.weights(), base)
 
     def close(self) -> None:
+        """Closes the sessions, and waits for the steps that this has ended."""
         for session in self.sessions.values():
             with contextlib.suppress(Exception):
                 session.close()
+        for each in (*self.running, *self._ending):
+            each.error()
 
 
 @pytest.fixture

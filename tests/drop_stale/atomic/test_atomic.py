@@ -15,6 +15,7 @@ from tests.support.drop_stale_atomic_support import (
     dropping,
     last_decision,
 )
+from tests.support.drop_stale_support import every_switches
 from tests.support.many_threads import many_threaded_session
 from tests.support.waiting import Background
 
@@ -48,6 +49,7 @@ def test_one_more_than_the_limit_is_accepted_of_a_round(switches, limit, overlap
         check(workers, session.run, record, limit)
 
 
+@every_switches
 def test_instance_that_is_used_several_times_is_atomic_as_well(switches, rounds):
     one = dropping(0)(Descent())
     workers = Workers(lambda _: one, count=4)

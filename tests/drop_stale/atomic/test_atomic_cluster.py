@@ -27,7 +27,7 @@ from tests.support.waiting import until
 v1 = tf.compat.v1
 PS = "/job:ps/task:0"
 NUM_WORKERS = 3
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.clusters
 
 
 def worker_device(worker: int) -> str:
@@ -52,9 +52,9 @@ class Cluster(ForkedCluster):
         self._pipes[worker][0].send(what)
 
     def answer(self, worker: int) -> Any:
-        while not self._pipes[worker][0].poll(1):
-            self.check_running()
-        return self._pipes[worker][0].recv()
+        pipe = self._pipes[worker][0]
+        self.await_that(pipe.poll, f"an answer of worker {worker}")
+        return pipe.recv()
 
     def _serve(self, job: str, index: int, number: int) -> None:
         config = v1.ConfigProto(inter_op_parallelism_threads=8)

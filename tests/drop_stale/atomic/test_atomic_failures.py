@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.drop_stale_atomic_support import Descent, check_at_rest, dropping, reach
+from tests.support.drop_stale_support import every_switches
 from tests.support.many_threads import many_threaded_session
 from tests.support.waiting import PATIENCE_SECS, Background, until
 
@@ -74,6 +75,7 @@ def raises() -> tf.Operation:
     return tf.debugging.assert_equal(good, 1)
 
 
+@every_switches
 @pytest.mark.parametrize("where", ["begun", "applied"])
 def test_failed_updates_are_not_counted_and_give_up_their_reservation(switches, where, rounds):
     trainee = Trainee(**{where: raises})

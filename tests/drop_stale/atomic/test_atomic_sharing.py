@@ -13,6 +13,7 @@ from tests.support.drop_stale_atomic_support import (
     last_decision,
     reach,
 )
+from tests.support.drop_stale_support import every_switches
 from tests.support.many_threads import FAR_AHEAD, many_threaded_session
 from tests.support.waiting import Background
 
@@ -78,6 +79,7 @@ def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(switches
         check_at_rest(held, session.run)
 
 
+@every_switches
 def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(switches):
     target = v1.train.Server.create_local_server().target
     first, second = Held(), Held()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import random
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.processes.clusters import Task
 from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
+from tests.support.waiting import work
 from tests.sync_replicas.clusters import processes
 from tests.sync_replicas.clusters.processes import NUM_PS
 
@@ -78,7 +78,7 @@ class Faults:
         self.counts = dict.fromkeys(names, 0)
 
     def each_once(self) -> None:
-        """Makes a fault of each kind, in random order; chiefs are not replaced while they live."""
+        """Makes a fault of each kind, in random order, except that no live chief is replaced."""
         chief = ("worker", self._cluster.chief)
         kinds: list[Callable[[], None]] = [
             lambda: self.kill(self._worker()),
@@ -96,6 +96,15 @@ class Faults:
             self._cluster.check_running()
 
     def any(self) -> None:
+        """Makes a random fault."""
+        self._make_any()
+        self._cluster.check_running()
+
+    def one(self) -> None:
+        """Makes the fault that takes the least time."""
+        self.kill(self._worker())
+
+    def _make_any(self) -> None:
         kind = self._chance.random()
         if kind < 0.04:
             return self.replace_chief()
@@ -164,7 +173,7 @@ class Faults:
         self.counts[kind] += 1
 
     def _pause(self, longest_secs: float) -> None:
-        time.sleep(self._chance.random() * longest_secs)
+        work(self._chance.random() * longest_secs)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.training import session_manager
 
-from tests.processes.clusters import ForkedCluster
+from tests.processes.clusters import ForkedCluster, Task
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log
 from tests.support.sync_replicas_program import Model, Program
+from tests.support.waiting import PATIENCE_SECS, work
 from tf_condacc import ApplyOutcome
 from tf_condacc._ops.native import ops
 
@@ -78,8 +78,8 @@ class Cluster(ForkedCluster):
             log,
             variables=VARIABLES,
             device=self.device(task),
-            sleep=lambda: time.sleep(0.003 * (task + 1)),
-            configure={"takeover_secs": self._takeover_secs},
+            sleep=lambda: work(0.003 * (task + 1)),
+            configure={"takeover_secs": self._takeover_secs, "report_secs": PATIENCE_SECS},
             first=first,
             **arguments,
         )
@@ -87,6 +87,14 @@ class Cluster(ForkedCluster):
     def hooks(self, model: Program) -> list[Any]:
         """Returns the hooks that come before that of the optimizer."""
         return [Restored(model)] if model.is_chief else []
+
+    def is_frozen(self, who: Task) -> bool:
+        status = Path(f"/proc/{self.running[who]}/stat").read_text()
+        return status.rpartition(")")[2].split()[0] == "T"
+
+    def await_frozen(self, who: Task) -> None:
+        """Waits until a process that freezes itself has done so."""
+        self.await_that(lambda: self.is_frozen(who), f"{who} is frozen")
 
     def read(self) -> tuple[Any, dict[str, float]]:
         """Returns the state of the gate and the weights."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,10 @@ import tensorflow as tf
 
 from tests.processes.clusters import Task
 from tests.processes.isolated import isolated
+from tests.support.waiting import timed, work
 from tests.sync_replicas.clusters import processes
 
+pytestmark = [isolated(alone=True), pytest.mark.clusters]
 v1 = tf.compat.v1
 CHIEF, WORKER = ("worker", 0), ("worker", 1)
 # The operations of a step, and those that run only when a session begins. The ends of sessions are
@@ -64,33 +65,27 @@ class Cluster(processes.Cluster):
         if point in AT_BEGIN[who]:
             self.kill(who)
             self.start(who)
-        self.await_that(lambda: self._is_frozen(who), f"{who} is frozen before {point}", 20)
-
-    def _is_frozen(self, who: Task) -> bool:
-        status = Path(f"/proc/{self.running[who]}/stat").read_text()
-        return status.rpartition(")")[2].split()[0] == "T"
+        self.await_frozen(who)
 
 
 ALL = [(who, point) for kinds in (IN_STEPS, AT_BEGIN) for who in kinds for point in kinds[who]]
 FEW = [(CHIEF, "Advance")]
 
 
-@isolated(alone=True)
 @pytest.mark.parametrize("points", [FEW, pytest.param(ALL, marks=pytest.mark.long)], ids=len)
 def test_training_goes_on_after_each_process_was_frozen_at_each_point(tmp_path, points):
     with Cluster(tmp_path, 2, takeover_secs=0.3) as cluster, processes.printing_the_log(cluster):
         cluster.start()
         cluster.await_steps(3, 0, 1, 2)
         for who, point in points:
-            begun = time.monotonic()
-            cluster.freeze_before(who, point)
-            for other in [other for other in cluster.tasks() if other != who]:
-                cluster.freeze(other)
-                time.sleep(MOMENT_SECS)
-                cluster.unfreeze(other)
-            cluster.unfreeze(who)
-            cluster.await_steps(3, 0, 1, 2)
-            print(f"{who} before {point}: {time.monotonic() - begun:.1f} s")
+            with timed(f"{who} before {point}"):
+                cluster.freeze_before(who, point)
+                for other in [other for other in cluster.tasks() if other != who]:
+                    cluster.freeze(other)
+                    work(MOMENT_SECS)
+                    cluster.unfreeze(other)
+                cluster.unfreeze(who)
+                cluster.await_steps(3, 0, 1, 2)
         counts = processes.check(cluster)
         print(counts)
         assert counts["takes"] > 0

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tests.processes.isolated import isolated
 from tests.sync_replicas.clusters import processes
 
+pytestmark = [isolated(alone=True), pytest.mark.clusters]
 v1 = tf.compat.v1
 OLD, WORKER, NEW = 0, 1, 2
 STEPS_BEFORE_THE_END = 10
@@ -62,10 +63,6 @@ class Cluster(processes.Cluster):
         freezing = model.task == OLD and self._point == "end"
         return [*super().hooks(model), *([FreezingAtTheEnd()] if freezing else [])]
 
-    def is_frozen(self, who: tuple[str, int]) -> bool:
-        status = Path(f"/proc/{self.running[who]}/stat").read_text()
-        return status.rpartition(")")[2].split()[0] == "T"
-
     def _freeze_in_init(self, graph: tf.Graph) -> None:
         kinds = {"prepared": ("SyncGatePrepare", "AccumulatorReset")}
         first, then = kinds.get(self._point, ("AccumulatorReset", "SyncGateOpen"))
@@ -79,14 +76,13 @@ class Cluster(processes.Cluster):
             op._add_control_input(freeze)
 
 
-@isolated(alone=True)
 @pytest.mark.parametrize("point", ["prepared", "reset", "end"])
 def test_a_chief_that_is_frozen_and_replaced_ends_alone(tmp_path, point):
     """The chief is frozen inside of its init operation, or before its end."""
     with Cluster(tmp_path, point) as cluster:
         old = ("worker", OLD)
         cluster.start(("ps", 0), ("ps", 1), old, ("worker", WORKER))
-        cluster.await_that(lambda: cluster.is_frozen(old), "the old chief is frozen", 60)
+        cluster.await_frozen(old)
         cluster.start(("worker", NEW))
         cluster.await_steps(20, WORKER, NEW)
         cluster.unfreeze(old)
