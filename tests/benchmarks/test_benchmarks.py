@@ -22,6 +22,7 @@ import tensorflow as tf
 from condacc import versions
 from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
+from tests.support.waiting import run_program
 
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "benchmarks"))
@@ -71,17 +72,11 @@ _PEAKS = {
     case: [f"peak {number}, {units}" for number in (1, 2, 3, 8)]
     for case, units in {"dense 4K N=2": "gradients", "10x4 N=3": "unions"}.items()
 }
-_TIMEOUT_SECONDS = 300  # Each measurement of peak memory starts a process that imports TensorFlow.
-
-pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
 
 
 def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), "--tree", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS - 20,
+    return run_program(
+        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), "--tree", *arguments]
     )
 
 
@@ -104,11 +99,8 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> SmokeRun:
 
 
 def _compare_builds(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(_ROOT / "benchmarks" / "compare_builds.py"), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS - 20,
+    return run_program(
+        [sys.executable, str(_ROOT / "benchmarks" / "compare_builds.py"), *arguments]
     )
 
 

@@ -23,7 +23,6 @@ WITHOUT_PACKAGE = (
     "import sys; sys.modules['tensorflow_estimator'] = None; "
     "from condacc.__main__ import main; main()"
 )
-pytestmark = pytest.mark.timeout(300)  # The first test of an implementation runs all cases.
 IMPLEMENTATIONS = {"package": ("-m", "condacc"), "own": ("-c", WITHOUT_PACKAGE)}
 
 
@@ -31,7 +30,7 @@ IMPLEMENTATIONS = {"package": ("-m", "condacc"), "own": ("-c", WITHOUT_PACKAGE)}
 def report(request, tmp_path_factory):
     """What all cases give, in one process for each implementation of tf.estimator."""
     command = [*forked_python(), *IMPLEMENTATIONS[request.param], "run", "--quiet", CASES]
-    done = run(*command, tmp_path_factory.mktemp(request.param), timeout=240)
+    done = run(*command, tmp_path_factory.mktemp(request.param))
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout)
 

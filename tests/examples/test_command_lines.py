@@ -71,5 +71,4 @@ def test_ctrl_c_ends_it_cleanly(program, when, tmp_path, monkeypatch):
     ended = press_ctrl_c([path_of(program), "--steps", "1000000"], when)
     assert ended.status == 130, ended.output
     assert "Traceback" not in ended.output
-    assert ended.seconds < 30
     assert not list(tmp_path.glob("*.png"))
