@@ -33,7 +33,11 @@ for number, block in enumerate(json.load(sys.stdin)):
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=needs_keras3) if page in _OF_KERAS_3 else page
+        pytest.param(
+            page,
+            marks=[pytest.mark.documents] * (page != "README.md")
+            + [needs_keras3] * (page in _OF_KERAS_3),
+        )
         for page in PAGES_OF_PROGRAMS
     ],
 )

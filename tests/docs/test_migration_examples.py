@@ -26,11 +26,13 @@ def outputs() -> dict[str, str]:
     return outputs_of(forked_python(), "after.py", {"PYTHONPATH": str(ROOT)})
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_new_program_prints_what_the_old_one_printed_on_the_original(example: str, outputs):
     assert outputs[example] == recorded(example)
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize(
     "example",
     [

@@ -17,7 +17,9 @@ from tests.support.versions import needs_keras3
 from tests.support.waiting import run_program
 
 PROGRAM = "tests.accumulators.saving.killed_training"
-EACH_FORM = [pytest.param(form, marks=[needs_keras3] * (form == "fit")) for form in FORMS]
+_MARKS = {form: [pytest.mark.killed_trainings] for form in FORMS if form != "eager"}
+_MARKS["fit"] += [needs_keras3]
+EACH_FORM = [pytest.param(form, marks=_MARKS.get(form, ())) for form in FORMS]
 
 
 def run(form: str, folder: Path, moment: int = 0, secs: float = 0.0) -> str | None:
