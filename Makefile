@@ -1,5 +1,7 @@
 # Thin wrappers around configure.sh, Bazel and the environment's Python.
 #   make build | demo | test | test-long | test-reference | test-planted | test-mutants | bench
+#   make test-wide | test-install | test-examples | test-benchmarks | test-documents | test-programs
+#   make test-multi-worker | test-clusters | test-killed-trainings | test-soak | test-junk
 #   make wheel | wheel-cuda | wheels | test-versions | test-compilers | docs | pictures | lint | format
 #   make tsan | asan | fuzz | soak | reliability
 #   make test-aarch64 | test-gpu-emulated | test-gpu-emulated-plugin | pack-tensorflow | clean
@@ -12,9 +14,23 @@ DOCS := .tools/docs/ready
 TYPES := .tools/types/ready
 # Three processes keep two cores busy, because tests of clusters and programs wait. Files are
 # started in the order of their folders, and the last ones are short. By default pytest-xdist starts
-# the files with the fewest tests last, which are the longest here. Without the last option, pytest
-# would wait forever if one of its processes crashed.
-PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+# the files with the fewest tests last, which are the longest here. A process that ends during a test
+# is replaced.
+PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=1000
+# The tests that `make test` leaves out, by the markers of pyproject.toml, and where each stands.
+PARTS := wide install examples benchmarks documents programs multi-worker clusters killed-trainings \
+  soak junk
+PLACE_OF_wide := tests
+PLACE_OF_install := tests/build/test_install.py
+PLACE_OF_examples := tests/examples
+PLACE_OF_benchmarks := tests/benchmarks
+PLACE_OF_documents := tests/docs
+PLACE_OF_programs := tests
+PLACE_OF_multi-worker := tests/distribute
+PLACE_OF_clusters := tests/cluster tests/drop_stale tests/launch tests/sync_replicas
+PLACE_OF_killed-trainings := tests/accumulators/saving
+PLACE_OF_soak := tests/soak
+PLACE_OF_junk := tests/junk
 CLANG_FORMAT := $(dir $(PYTHON))clang-format
 CLANG_TIDY := $(dir $(PYTHON))clang-tidy
 CXX_SOURCES = $(shell find cc tests benchmarks -name '*.h' -o -name '*.cc')
@@ -31,7 +47,7 @@ PRODUCTS := _condacc_ops.so _build_info.json
 PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
   print(libraries.digest_of(Path()))
 
-.PHONY: configure build demo test test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
+.PHONY: configure build demo test $(PARTS:%=test-%) test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
   wheels test-versions test-compilers docs pictures lint format clean test-planted test-mutants \
   test-gpu-emulated test-gpu-emulated-plugin pack-tensorflow fuzz soak reliability test-aarch64 \
   test-aarch64-core
@@ -60,6 +76,9 @@ demo: build
 
 test: build cc-test
 	$(PYTEST) tests
+
+$(PARTS:%=test-%): test-%: build
+	$(PYTEST) -m '$(subst -,_,$*) and not long' $(PLACE_OF_$*)
 
 # Runs the tests that `make test` leaves out: more repetitions of the same tests, long tests, and a
 # million schedules and fuzzed programs of each kind.

@@ -1,4 +1,4 @@
-"""Fixtures of the test suite: implementations, drivers, devices, seeds, timeouts."""
+"""Fixtures of the test suite: implementations, drivers, devices, seeds, the limit of a test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import os
 import random
 import signal
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,12 +39,15 @@ if not versions.brings_keras2():
 from tests.processes import isolated  # noqa: E402
 from tests.processes.forked_python import fork_server  # noqa: E402
 from tests.support.ports import free_ports  # noqa: E402
+from tests.support.scheduling import Completeness  # noqa: E402
+from tests.support.waiting import LIMIT_SECS, stacks  # noqa: E402
 
-DEFAULT_TIMEOUT_SECS = 120
 NUM_SLOWEST = 10
-LONG_TIMEOUT_SECS = 1800
+LONG_LIMIT_SECS = 3600
+_LIMITS_VARIABLE = "TF_CONDACC_TEST_LIMITS"  # The file that tells of tests at their limit.
 SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
 LIBRARIES = ("tensorflow", "tf_condacc")
+_LIMITS = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +67,12 @@ def pytest_configure(config: pytest.Config) -> None:
     except OSError as error:
         raise pytest.UsageError(f"Many tests start servers, but {error}.") from None
     config.pluginmanager.register(isolated.plugin(config))
+    if _LIMITS_VARIABLE not in os.environ:
+        file = tempfile.NamedTemporaryFile(mode="w+", prefix="limits")
+        config.add_cleanup(file.close)
+        config.stash[_LIMITS] = file
+        os.environ[_LIMITS_VARIABLE] = file.name
+        config.pluginmanager.register(Completeness(config))
     server = contextlib.ExitStack()
     server.enter_context(fork_server())
     config.add_cleanup(server.close)
@@ -77,8 +88,38 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the files that took most of the time, if there are many."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
+    """Ends the process of a test at its limit, after noting its name, its stacks and its waits.
+
+    A take that hangs holds its thread in native code, so the process is all that can be ended.
+    """
+
+    def end() -> None:
+        with open(os.environ[_LIMITS_VARIABLE], "a") as file:
+            file.write(f"{item.nodeid} was ended after {settings.timeout:.0f} s\n{stacks()}")
+        os._exit(1)
+
+    timer = threading.Timer(settings.timeout, end)
+    timer.name = f"limit of {item.nodeid}"
+    timer.daemon = True
+    timer.start()
+
+    def cancel() -> None:
+        timer.cancel()
+        timer.join()
+
+    item.cancel_timeout = cancel  # type: ignore[attr-defined]
+    return True
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Prints what tests at their limit waited for, and the files that took most of the time."""
+    if _LIMITS in config.stash and (limits := Path(config.stash[_LIMITS].name).read_text()):
+        terminalreporter.section("tests that reached their limit")
+        terminalreporter.write(limits)
     seconds: collections.Counter[str] = collections.Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -123,26 +164,12 @@ def pytest_make_parametrize_id(val: Any) -> str | None:
     return val.name if type(val).__name__ == "DType" else None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call() -> Iterator[Any]:
-    """Skips tests of what accumulators on a GPU do not support."""
-    from tests.support.gpus import NO_WEIGHTED_MEANS, has_gpu
-
-    try:
-        return (yield)
-    except Exception as error:
-        if NO_WEIGHTED_MEANS in str(error) and has_gpu():
-            pytest.skip(NO_WEIGHTED_MEANS)
-        raise
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out tests that cannot be run, and gives every other one a time limit.
+    """Leaves out tests that cannot be run, and gives every other one a limit.
 
     The handle of TensorFlow's own sparse accumulator is a reference, which works only in graphs and
     in control flow of version 1. Tests in other modes are not run on it. Tests for a GPU are
-    skipped where there is none. The time limit is for takes that hang, which hold their thread in
-    native code.
+    skipped where there is none.
     """
 
     def can_be_run(item: pytest.Item) -> bool:
@@ -164,12 +191,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in [] if has_gpu() else items:
             item.add_marker(pytest.mark.skip(reason="TensorFlow sees no GPU on this machine"))
     for item in items:
-        if item.get_closest_marker("long"):
-            limit = pytest.mark.timeout(LONG_TIMEOUT_SECS, method="thread")
-            # This takes precedence over the limits of short tests.
-            item.add_marker(limit, append=False)
-        elif item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(DEFAULT_TIMEOUT_SECS, method="thread"))
+        limit = LONG_LIMIT_SECS if item.get_closest_marker("long") else LIMIT_SECS
+        item.add_marker(pytest.mark.timeout(limit), append=False)
 
 
 def _load(library: str, kind: str = "dense") -> Any:
@@ -257,7 +280,7 @@ def on_cpu() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=[50, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.fixture(params=[20, pytest.param(1000, marks=pytest.mark.long)])
 def rounds(request: pytest.FixtureRequest) -> int:
     """Returns how many times a test repeats a check that must pass every time."""
     return request.param
@@ -273,8 +296,13 @@ def programs(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Returns a fresh seed for each test, or that of TF_CONDACC_TEST_SEED; failures show it."""
-    value = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(2**31))
+    """Returns the seed of TF_CONDACC_TEST_SEED; else 1, and a new one for long tests.
+
+    Failures show it.
+    """
+    is_long = request.node.get_closest_marker("long") is not None
+    usual = random.SystemRandom().randrange(2**31) if is_long else 1
+    value = int(os.environ.get(SEED_VARIABLE) or usual)
     print(f"{SEED_VARIABLE}={value}")
     request.node.user_properties.append(("seed", value))
     return value

@@ -24,6 +24,7 @@ from tests.support.absent_gradients import (
     expected,
     make_variables,
 )
+from tests.support.wide import all_but_wide
 
 v1 = tf.compat.v1
 pytestmark = isolated()
@@ -35,7 +36,9 @@ def strategy() -> tf.distribute.Strategy:
     return mirrored()
 
 
-@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+@pytest.mark.parametrize(
+    "in_function", all_but_wide([False, True], [True]), ids=["eager", "function"]
+)
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_replicas_leave_out_a_variable_that_has_no_gradient_on_any(strategy, in_function):
     with strategy.scope():
@@ -58,7 +61,9 @@ def test_replicas_leave_out_a_variable_that_has_no_gradient_on_any(strategy, in_
 
 
 @pytest.mark.parametrize("rows", [([], []), ([], [2]), ([1, 2], [2])], ids=str)
-@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+@pytest.mark.parametrize(
+    "in_function", all_but_wide([False, True], [True]), ids=["eager", "function"]
+)
 def test_replicas_may_have_sparse_gradients_without_rows(strategy, rows, in_function):
     with strategy.scope():
         variable = tf.Variable(tf.zeros([4, 2]))
@@ -78,7 +83,9 @@ def test_replicas_may_have_sparse_gradients_without_rows(strategy, rows, in_func
 
 
 @pytest.mark.parametrize("without", [0, 1])
-@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+@pytest.mark.parametrize(
+    "in_function", all_but_wide([False, True], [True]), ids=["eager", "function"]
+)
 def test_a_gradient_may_be_none_on_one_of_the_replicas(strategy, without, in_function):
     ones = [tf.ones(shape) for shape in ([], [], [2], [2])]
     with strategy.scope():

@@ -29,6 +29,7 @@ from tests.distribute.training import (
 )
 from tests.processes.isolated import isolated
 from tests.support.versions import needs_keras3
+from tests.support.wide import all_but_wide
 
 v1 = tf.compat.v1
 pytestmark = isolated()
@@ -45,7 +46,7 @@ def two_cpus():
     use_cpus(2)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", all_but_wide(STRATEGIES, ["mirrored"]))
 def test_micro_batches_equal_one_big_batch(name):
     training = Training(STRATEGIES[name](), "Adam", num_micro_batches=4)
     training.run(steps=3)

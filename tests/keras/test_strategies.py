@@ -19,6 +19,7 @@ from tests.keras import trainings
 from tests.keras.test_fit import CASES
 from tests.keras.trainings import Case, Trained, X, Y
 from tests.processes.isolated import isolated
+from tests.support.wide import all_but_wide
 
 _NUM_CPUS = "TF_CONDACC_TEST_NUM_CPUS"
 on_two = isolated({_NUM_CPUS: "2"})
@@ -72,7 +73,7 @@ def truth() -> Callable[[Case], Trained]:
 
 
 @on_two
-@pytest.mark.parametrize("name", UNDER_MIRRORED)
+@pytest.mark.parametrize("name", all_but_wide(UNDER_MIRRORED, ("unequal parts", "mixed_float16")))
 def test_two_replicas(name, mirrored, truth):
     case = UNDER_MIRRORED[name]
     trainings.assert_same(case, trainings.accumulating(case, mirrored), truth(case))
@@ -81,7 +82,11 @@ def test_two_replicas(name, mirrored, truth):
 @on_four
 @pytest.mark.parametrize(
     "name",
-    ["unequal parts", "embedding, Adam", pytest.param("mixed_float16", marks=pytest.mark.long)],
+    [
+        "embedding, Adam",
+        pytest.param("unequal parts", marks=pytest.mark.wide),
+        pytest.param("mixed_float16", marks=pytest.mark.long),
+    ],
 )
 def test_four_replicas(name, mirrored, truth):
     case = ON_FOUR[name]

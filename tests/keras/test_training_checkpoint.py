@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc.keras
+from tests.support.wide import all_but_wide
 
 NUM_BATCHES = 7
 EPOCHS = 3
@@ -72,7 +73,7 @@ def train(
     return bits(model)
 
 
-@pytest.mark.parametrize("remainder", ["apply", "carry", "drop"])
+@pytest.mark.parametrize("remainder", all_but_wide(["apply", "carry", "drop"], ["carry"]))
 def test_a_training_that_is_killed_ends_with_the_bits_of_an_undisturbed_one(remainder, tmp_path):
     expected = train(tmp_path / "undisturbed", remainder=remainder)
     for killed_after in (1, 6, 10, 3):
@@ -205,7 +206,7 @@ class TwoOptimizers(keras.Model):
         return {"loss": loss}
 
 
-@pytest.mark.parametrize("accumulates", [False, True])
+@pytest.mark.parametrize("accumulates", all_but_wide([False, True], [True]))
 def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path):
     def train_it(folder, killed_after=None, is_built=True, change=lambda model: None):
         keras.utils.set_random_seed(1)
@@ -242,7 +243,12 @@ def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("remainder", "is_size_known"), [("apply", True), ("carry", True), ("carry", False)]
+    ("remainder", "is_size_known"),
+    [
+        pytest.param("apply", True, marks=pytest.mark.wide),
+        pytest.param("carry", True, marks=pytest.mark.wide),
+        ("carry", False),
+    ],
 )
 def test_a_training_that_is_killed_at_the_end_of_an_epoch_continues(
     remainder, is_size_known, tmp_path

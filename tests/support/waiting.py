@@ -90,7 +90,7 @@ def stacks() -> str:
     for ident, frame in sys._current_frames().items():
         waits = f", waits until: {_waits[ident]}" if ident in _waits else ""
         out.write(f"--- thread {names.get(ident, ident)}{waits}\n")
-        traceback.print_stack(frame, file=out)
+        traceback.print_stack(frame, limit=12, file=out)
     return out.getvalue()
 
 
