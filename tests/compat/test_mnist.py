@@ -227,6 +227,7 @@ def test_the_model_of_the_tutorial_trains():
     assert names == [f"{scope}/{name}" for scope in scopes for name in ("weights", "biases")]
 
 
+@pytest.mark.programs
 def test_a_program_of_the_tutorial_runs_unedited(folder, tmp_path):
     program = tmp_path / "softmax.py"
     program.write_text(

@@ -22,6 +22,7 @@ from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
 from tests.support.waiting import run_program
 
+pytestmark = pytest.mark.programs
 FOLDER = Path(__file__).resolve().parent
 Results = Callable[[str, str], Any]
 
