@@ -22,6 +22,7 @@ import tensorflow as tf
 from condacc import versions
 from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
+from tests.support.waiting import run_program
 
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "benchmarks"))
@@ -71,17 +72,11 @@ _PEAKS = {
     case: [f"peak {number}, {units}" for number in (1, 2, 3, 8)]
     for case, units in {"dense 4K N=2": "gradients", "10x4 N=3": "unions"}.items()
 }
-_TIMEOUT_SECONDS = 300  # Each measurement of peak memory starts a process that imports TensorFlow.
-
-pytestmark = pytest.mark.timeout(_TIMEOUT_SECONDS, method="thread")
 
 
 def _run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), "--tree", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS - 20,
+    return run_program(
+        [*forked_python(), str(_ROOT / "benchmarks" / "run.py"), "--tree", *arguments]
     )
 
 
@@ -104,11 +99,8 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> SmokeRun:
 
 
 def _compare_builds(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(_ROOT / "benchmarks" / "compare_builds.py"), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS - 20,
+    return run_program(
+        [sys.executable, str(_ROOT / "benchmarks" / "compare_builds.py"), *arguments]
     )
 
 
@@ -131,6 +123,7 @@ def _check_report(run: SmokeRun, scenario: str, metrics: dict[str, list[str]], r
         assert line["case"] in run.output
 
 
+@pytest.mark.benchmarks
 @pytest.mark.parametrize("scenario", list(_RATIO_CASES))
 def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
     metrics = dict.fromkeys(_RATIO_CASES[scenario], _METRICS[scenario])
@@ -139,6 +132,7 @@ def test_a_run_reports_every_case_of_a_scenario(scenario: str, smoke: SmokeRun):
     _check_report(smoke, scenario, metrics, rounds=2)
 
 
+@pytest.mark.benchmarks
 @needs_keras3  # Keras 2 has no micro-batches to compare with.
 def test_micro_batches_are_compared_with_each_way_to_accumulate_them(smoke: SmokeRun):
     """The program itself checks that all ways compute the same weights."""
@@ -188,11 +182,13 @@ def test_a_run_reports_the_peak_memory_which_varies_little_and_is_measured_once(
     _check_report(_smoke_run(tmp_path, "M"), "M", _PEAKS, rounds=1)
 
 
+@pytest.mark.benchmarks
 @pytest.mark.parametrize("name", ["latest.png", "latest.growth.png"])
 def test_a_run_draws_pictures(name: str, smoke: SmokeRun):
     assert (smoke.folder / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.benchmarks
 def test_the_cost_of_each_apply_is_kept_for_both_sides(smoke: SmokeRun):
     [curves] = [line["curves"] for line in smoke.lines("S2") if line["curves"]]
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import tf_condacc
 from condacc import build, libraries
+from tests.support.waiting import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tf_condacc"
@@ -39,7 +40,7 @@ def import_in_subprocess(package: Path) -> subprocess.CompletedProcess[str]:
     """Imports the package at `package` in a fresh Python that sees no other copy of it."""
     code = f"import sys; sys.path.insert(0, {str(package.parent)!r}); import tf_condacc"
     command = [sys.executable, "-I", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return run_program(command)
 
 
 @pytest.fixture

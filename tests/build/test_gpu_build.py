@@ -1,7 +1,6 @@
 """Tests of the GPU kernels that need no GPU: they are registered, and do no harm without one."""
 
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -13,6 +12,7 @@ from tensorflow.python.framework import kernels, op_def_registry
 
 import tf_condacc
 from tests.support.tower_support import initialized_session, rows, sums_one_by_one, to_dense
+from tests.support.waiting import run_program
 from tf_condacc._towers.reduction import sum_gradients
 
 v1 = tf.compat.v1
@@ -54,12 +54,9 @@ def kernels_by_op(device_type: str) -> dict:
 def run_python(code: str, **environment: str) -> str:
     root = str(Path(tf_condacc.__file__).resolve().parents[1])
     prelude = f"import sys; sys.path.insert(0, {root!r})\n"
-    result = subprocess.run(
+    result = run_program(
         [sys.executable, "-c", prelude + textwrap.dedent(code)],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     return result.stdout.strip()

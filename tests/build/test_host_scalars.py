@@ -17,10 +17,11 @@ from tf_condacc._ops.host import host_int64
 
 v1 = tf.compat.v1
 OWN_OPS = "Condacc>"
+WORKER = "/job:worker/task:1/device:GPU:0"
 # For each scope, the device of the accumulators and the device of the scalars built in it.
 SCOPES = {
     "/GPU:0": ("/device:GPU:0", "/device:CPU:0"),
-    "/job:worker/task:1/device:GPU:0": (
+    WORKER: (
         "/job:worker/task:1/device:GPU:0",
         "/job:worker/task:1/device:CPU:0",
     ),
@@ -42,7 +43,15 @@ STEPS: dict[str, Callable[[], Any]] = {
     "int32 variable": lambda: own_step(tf.int32),
     "int64 variable": lambda: own_step(tf.int64),
 }
-every_scope = pytest.mark.parametrize("scope", SCOPES)
+METHODS = (
+    "apply_grad",
+    "try_apply_grad",
+    "set_global_step",
+    "apply_contribution",
+    "try_apply_grad of a contributor",
+    "reset",
+    "try_take_grad",
+)
 
 
 @pytest.fixture
@@ -92,48 +101,28 @@ def check_devices(ops: list[tf.Operation], scope: str) -> None:
             assert op.device == of_scalars, op.name
 
 
-@every_kind
-@every_scope
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize(
-    "method",
-    [
-        "apply_grad",
-        "try_apply_grad",
-        "set_global_step",
-        "apply_contribution",
-        "try_apply_grad of a contributor",
-        "reset",
-        "try_take_grad",
-    ],
-)
-def test_steps_are_converted_on_the_host(ours, graph, scope, step, method):
-    with v1.device(scope):
-        accumulator = ours.public(tf.float32, [1])
-        step = STEPS[step]()
-        before = graph.get_operations()
-        call(accumulator, method, step, [1])
-    check_devices(new_ops(graph, before), scope)
-
-
-CONTRIBUTORS = {name: make for name, make in STEPS.items() if "float" not in name}
+# A scope and the kind of a step do not depend on each other.
+SCOPES_AND_STEPS = [(scope, "int32 tensor") for scope in SCOPES]
+SCOPES_AND_STEPS += [(WORKER, step) for step in STEPS if step != "int32 tensor"]
 
 
 @every_kind
-@every_scope
-@pytest.mark.parametrize("contributor", CONTRIBUTORS)
-def test_contributors_are_converted_on_the_host(ours, graph, scope, contributor):
+@pytest.mark.parametrize(("scope", "step"), SCOPES_AND_STEPS)
+def test_integers_of_every_method_are_converted_on_the_host(ours, graph, scope, step):
     with v1.device(scope):
         accumulator = ours.public(tf.float32, [1])
-        contributor = CONTRIBUTORS[contributor]()
-        gradient = gradient_from_the_device(accumulator)
+        is_float, step = "float" in step, STEPS[step]()
         before = graph.get_operations()
-        accumulator.apply_contribution(*gradient, contributor)
+        for method in METHODS:
+            call(accumulator, method, step, [1])
+        if not is_float:
+            accumulator.apply_contribution(*gradient_from_the_device(accumulator), step)
+        accumulator.take_grad(3)
+        accumulator.try_take_grad(3)
     check_devices(new_ops(graph, before), scope)
 
 
 @pytest.mark.kinds("sparse")
-@every_scope
 @pytest.mark.parametrize(
     "shape",
     [
@@ -146,24 +135,13 @@ def test_contributors_are_converted_on_the_host(ours, graph, scope, contributor)
     ],
     ids=["None", "list", "array", "list of a tensor", "int32 tensor", "int64 tensor"],
 )
-def test_dense_shapes_are_converted_on_the_host(ours, graph, scope, shape):
-    with v1.device(scope):
+def test_dense_shapes_are_converted_on_the_host(ours, graph, shape):
+    with v1.device(WORKER):
         accumulator = ours.public(tf.float32)
         shape = shape()
         before = graph.get_operations()
         call(accumulator, "apply_grad", 0, shape)
-    check_devices(new_ops(graph, before), scope)
-
-
-@every_kind
-@every_scope
-@pytest.mark.parametrize("method", ["take_grad", "try_take_grad"])
-def test_numbers_of_required_gradients_are_on_the_host(ours, graph, scope, method):
-    with v1.device(scope):
-        accumulator = ours.public(tf.float32)
-        before = graph.get_operations()
-        getattr(accumulator, method)(3)
-    check_devices(new_ops(graph, before), scope)
+    check_devices(new_ops(graph, before), WORKER)
 
 
 @every_kind

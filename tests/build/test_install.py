@@ -25,8 +25,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from condacc_bench import installed  # noqa: E402
 
-# Compiling the library takes a minute or more.
-pytestmark = pytest.mark.timeout(1000)
+pytestmark = pytest.mark.install
 
 # Prints where the package came from, then uses it in each of TensorFlow's modes.
 SMOKE = """
@@ -67,7 +66,6 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=900,
     )
 
 

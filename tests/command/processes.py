@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.waiting import run_program
+
 ROOT = Path(__file__).resolve().parents[2]
 # Python imports a module of this name before anything else.
 _SITE = """
@@ -38,13 +40,12 @@ def runner(folder: Path, condition: str, action: str, first: str = "") -> Run:
     environment = {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
     def run(*arguments: object, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run_program(
             [sys.executable, "-m", "condacc", *map(str, arguments)],
             env=os.environ | environment,
+            capture_output=False,
             stdout=stdout,
             stderr=subprocess.PIPE,
-            text=True,
-            timeout=100,
         )
 
     return run

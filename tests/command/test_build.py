@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from condacc import build, libraries
 from tests.command.processes import ROOT
+from tests.support.waiting import PATIENCE_SECS, until
 
 # A source with the include path of a real one, and TensorFlow's headers.
 _SOURCE = """
@@ -275,11 +276,9 @@ def test_an_interrupted_build_leaves_the_former_library_and_no_compiler(
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        while not started.exists():
-            assert process.poll() is None
-            os.sched_yield()
+        until(lambda: started.exists() or process.poll() is not None, "the compiler has started")
         process.send_signal(number)
-        left, errors = process.communicate(timeout=60)
+        left, errors = process.communicate(timeout=PATIENCE_SECS)
     assert process.returncode == 128 + number
     if number == signal.SIGINT:
         assert errors.endswith("condacc build: interrupted; no library was changed\n")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 
 import pytest
 
 from tests.command.processes import ROOT
 from tests.processes.forked_python import forked_python
+from tests.support.waiting import run_program
 
 _CODE = """
 import json, os, signal, sys, threading
@@ -62,12 +62,8 @@ print(*imported(), estimator is sys.modules["tf_condacc.estimator"] is tf_condac
 
 def run(code: str, *arguments: str) -> str:
     """Returns what a program prints that imports the package."""
-    ended = subprocess.run(
-        [*forked_python(), "-c", code, *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=100,
+    ended = run_program(
+        [*forked_python(), "-c", code, *arguments], env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

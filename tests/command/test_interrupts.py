@@ -35,7 +35,8 @@ def _interrupted(folder: Path, at: str, first: str = "") -> Run:
 @pytest.mark.parametrize(
     ("command", "at"),
     [
-        *(("run", at) for at in _OF_TENSORFLOW),
+        ("run", _OF_TENSORFLOW[0]),
+        *(pytest.param("run", at, marks=pytest.mark.programs) for at in _OF_TENSORFLOW[1:]),
         ("run", "condacc.run"),
         ("launch", "condacc.launch._launcher"),
         ("migrate", "condacc.migrate._files"),

@@ -8,16 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import run_program
+
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = (sys.executable, "-m", "condacc", "run")
 
 
-def run(
-    *command: str | Path, cwd: Path | None = None, timeout: int = 110
-) -> subprocess.CompletedProcess[Any]:
+def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[Any]:
     """Runs a command with the Keras of TensorFlow's choice, and returns its end and its output."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_USE_LEGACY_KERAS", None)  # It selects Keras 2 in the tests.
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=timeout
-    )
+    return run_program(command, cwd=cwd, env=environment)

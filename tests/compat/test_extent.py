@@ -167,6 +167,7 @@ def _project(folder: Path) -> Path:
     return folder / "bin" / "train.py"
 
 
+@pytest.mark.programs
 def test_a_script_in_bin_runs_with_its_package_and_a_library_needs_also(tmp_path, monkeypatch):
     script = _project(tmp_path)
     code = "import sys; sys.path.append(sys.argv.pop(1)); from condacc.__main__ import main; main()"

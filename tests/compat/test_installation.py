@@ -11,6 +11,7 @@ from condacc import versions
 from tests.compat import processes
 from tests.processes.forked_python import forked_python
 
+pytestmark = pytest.mark.programs
 HERE = Path(__file__).resolve().parent
 
 CELL = "tf.contrib.rnn.BasicLSTMCell"  # It needs Keras 2.

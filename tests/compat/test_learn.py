@@ -23,7 +23,6 @@ WITHOUT_PACKAGE = (
     "import sys; sys.modules['tensorflow_estimator'] = None; "
     "from condacc.__main__ import main; main()"
 )
-pytestmark = pytest.mark.timeout(300)  # The first test of an implementation runs all cases.
 IMPLEMENTATIONS = {"package": ("-m", "condacc"), "own": ("-c", WITHOUT_PACKAGE)}
 
 
@@ -31,16 +30,18 @@ IMPLEMENTATIONS = {"package": ("-m", "condacc"), "own": ("-c", WITHOUT_PACKAGE)}
 def report(request, tmp_path_factory):
     """What all cases give, in one process for each implementation of tf.estimator."""
     command = [*forked_python(), *IMPLEMENTATIONS[request.param], "run", "--quiet", CASES]
-    done = run(*command, tmp_path_factory.mktemp(request.param), timeout=240)
+    done = run(*command, tmp_path_factory.mktemp(request.param))
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("case", sorted(set(RECORDED) - {"signatures"}))
 def test_a_case_gives_the_same_as_on_tensorflow_1_15(case, report):
     assert report[case] == RECORDED[case], report[case]
 
 
+@pytest.mark.programs
 def test_arguments_have_the_names_and_defaults_of_the_original(report):
     recorded = RECORDED["signatures"]
     assert {name: report["signatures"].get(name) for name in recorded} == recorded
@@ -51,7 +52,7 @@ def test_arguments_have_the_names_and_defaults_of_the_original(report):
     [
         ("own", "train_and_evaluate"),
         pytest.param("own", "", marks=pytest.mark.long),
-        ("package", "train_and_evaluate"),
+        pytest.param("package", "train_and_evaluate", marks=pytest.mark.programs),
         pytest.param("package", "", marks=pytest.mark.long),
     ],
 )

@@ -6,24 +6,24 @@ import json
 import os
 import signal
 import sys
-import time
 import unittest.mock
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_condacc
 from tests.distribute.training import Training, big_batch, largest_difference, raised
 from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
+from tests.support.waiting import until
 from tf_condacc import ApplyOutcome
 from tf_condacc._micro_batches import workers
 
-LIMIT_SECS = 60
-pytestmark = isolated()
+pytestmark = [isolated(), pytest.mark.multi_worker]
 
 # Serves as a task without this package.
 SERVER = """
@@ -36,14 +36,6 @@ tf.distribute.Server(json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]), pro
 def _await_end(cluster: ForkedCluster, *tasks: tuple[str, int]) -> None:
     statuses = cluster.await_end(*tasks)
     assert all(statuses[task] == 0 for task in tasks), cluster.messages()
-
-
-def _expect(condition: Callable[[], bool], what: str) -> None:
-    """Waits until a condition holds."""
-    end = time.monotonic() + LIMIT_SECS
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
 
 
 def _train_as_multi_worker(spec: dict[str, list[str]], job: str, task: int, folder: Path) -> None:
@@ -111,17 +103,17 @@ def _continue_from_a_checkpoint(strategy: tf.distribute.Strategy, folder: Path) 
     expected_weights = undisturbed.weights
     saved.train(range(6))
     number = strategy.cluster_resolver.task_id
+    warned = folder / "warned"
     log = unittest.mock.Mock()
-    with unittest.mock.patch.multiple(workers, _PATIENCE_SECS=0.5, _LOG=log):
-        if number == 1:
-            time.sleep(2)  # The first worker waits for it.
-        saved.checkpoint().save(str(folder / f"worker_{number}" / "saved"))
     if number == 0:
-        text, *arguments = log.warning.call_args.args
-        assert "'gradient_accumulator' is being saved for 0.5 s" in text % tuple(arguments)
+        log.warning = lambda text, *arguments: warned.write_text(text % arguments)
+    else:
+        until(warned.exists, "the first worker warns that it waits for the second one")
+    with unittest.mock.patch.multiple(workers, _PATIENCE_SECS=0.25, _LOG=log):
+        saved.checkpoint().save(str(folder / f"worker_{number}" / "saved"))
+    assert "'gradient_accumulator' is being saved for 0.25 s" in warned.read_text()
     first = str(folder / "worker_0")
-    _expect(lambda: tf.train.latest_checkpoint(first) is not None, "the first worker's checkpoint")
-    path = tf.train.latest_checkpoint(first)
+    path = until(lambda: tf.train.latest_checkpoint(first), "the first worker's checkpoint")
     for training in [undisturbed, restored] if number == 0 else [restored]:
         training.checkpoint().restore(path).assert_consumed()  # No worker waits for another.
     assert int(restored.accumulator.num_accumulated()) == 2
@@ -217,7 +209,7 @@ def _coordinate(spec: dict[str, list[str]], kill_worker: Callable[[], None]) -> 
         arguments = [(tf.constant(step, tf.int64), tf.constant(number)) for number in range(2)]
         first = coordinator.schedule(push, args=arguments[0])
         if step == 1:
-            _expect(lambda: int(once.num_accumulated()) == 1, "the apply")
+            until(lambda: int(once.num_accumulated()) == 1, "the apply")
             kill_worker()
         second = coordinator.schedule(push, args=arguments[1])
         for _ in range(3):  # The worker that was killed may have taken one with it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.docs.programs import PROGRAM, ROOT, printed_by, programs_of
 from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
+from tests.support.waiting import run_program
 
 _NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_replicas", "state")
 PAGES_OF_PROGRAMS = ["README.md", "docs/getting-started.md"]
@@ -33,18 +33,20 @@ for number, block in enumerate(json.load(sys.stdin)):
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=needs_keras3) if page in _OF_KERAS_3 else page
+        pytest.param(
+            page,
+            marks=[pytest.mark.documents] * (page != "README.md")
+            + [needs_keras3] * (page in _OF_KERAS_3),
+        )
         for page in PAGES_OF_PROGRAMS
     ],
 )
 def test_code_prints_what_its_comments_say(page):
     blocks = programs_of(page)
     assert blocks
-    run = subprocess.run(
+    run = run_program(
         [*forked_python(), "-c", _RUN_BLOCKS],
         input=json.dumps(blocks),
-        capture_output=True,
-        text=True,
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
@@ -77,20 +79,16 @@ def _run_commands(page: str, after: str, folder: Path) -> str:
         program.write_text(f'#!/bin/bash\nexec {" ".join(command)} "$@"\n')
         program.chmod(0o755)
     search = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        ["bash", "-e", "-c", commands[1] + "\nwait -n || [[ $? == 127 ]]"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    run = run_program(
+        ["bash", "-e", "-c", "exec 2>&1\n" + commands[1] + "\nwait -n || [[ $? == 127 ]]"],
         cwd=folder,
         env=os.environ | search | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        timeout=120,
     )
     assert run.returncode == 0, run.stdout[-4000:]
     return run.stdout
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.documents
 @pytest.mark.parametrize(
     ("after", "prints"),
     [("total_num_replicas=workers", "loss 0.0000"), ("MODEL_DIR", "[3. 4.]")],
@@ -101,7 +99,7 @@ def test_the_synchronous_program_runs_on_a_cluster(tmp_path, after, prints):
     assert f"[worker 0] {prints}" in output.splitlines()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.documents
 def test_the_estimator_runs_on_a_cluster_with_an_evaluator(tmp_path):
     _run_commands("usage", "train_and_evaluate(", tmp_path)
     (exported,) = (tmp_path / "model" / "export" / "final").iterdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import subprocess
 
 import pytest
 import tensorflow as tf
@@ -16,10 +15,10 @@ from tests.support.migration_examples import (
     EXAMPLES,
     FOLDER,
     ROOT,
-    TIMEOUT_SECS,
     outputs_of,
     recorded,
 )
+from tests.support.waiting import run_program
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +26,13 @@ def outputs() -> dict[str, str]:
     return outputs_of(forked_python(), "after.py", {"PYTHONPATH": str(ROOT)})
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_new_program_prints_what_the_old_one_printed_on_the_original(example: str, outputs):
     assert outputs[example] == recorded(example)
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize(
     "example",
     [
@@ -41,13 +42,7 @@ def test_the_new_program_prints_what_the_old_one_printed_on_the_original(example
 )
 def test_the_old_program_runs_as_it_is(example: str):
     command = [*forked_python(), "-m", "condacc", "run", str(FOLDER / example / "before.py")]
-    run = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=TIMEOUT_SECS,
-    )
+    run = run_program(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert run.returncode == 0, run.stderr[-3000:]
     assert run.stdout == recorded(example)
 

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.processes.forked_python import forked_python
+from tests.support.waiting import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -18,14 +19,8 @@ def path_of(program: str) -> str:
 
 def run(program: str, *options: object, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs an example in a folder, into which it draws its picture."""
-    return subprocess.run(
-        [*forked_python(), path_of(program), *map(str, options)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=os.environ | ENVIRONMENT,
-        timeout=110,
-    )
+    command = [*forked_python(), path_of(program), *map(str, options)]
+    return run_program(command, cwd=folder, env=os.environ | ENVIRONMENT)
 
 
 def output_of(program: str, *options: object, folder: Path) -> str:

@@ -11,25 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.examples.programs import ENVIRONMENT, output_of, path_of
+from tests.examples.programs import ENVIRONMENT, output_of, path_of, run
 from tests.processes.forked_python import forked_python
+from tests.support.waiting import PATIENCE_SECS, run_program
 
-_LIMIT_SECS = 240
+pytestmark = pytest.mark.examples
 
 
 def launch(folder: Path, *options: str) -> str:
     """Runs the example with two workers, and returns the output."""
     folder.mkdir()
     command = [sys.executable, "-m", "condacc", "launch", "--ps", "1", "--workers", "2"]
-    command += ["--restarts", "1", "--grace-secs", "20"]
-    done = subprocess.run(
+    command += ["--restarts", "1", "--grace-secs", str(PATIENCE_SECS)]
+    done = run_program(
         [*command, "--", *forked_python(), path_of("cluster_digits"), *options],
+        capture_output=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         cwd=folder,
         env=os.environ | ENVIRONMENT,
-        timeout=_LIMIT_SECS,
     )
     assert done.returncode == 0, done.stdout[-4000:]
     assert (folder / "cluster_digits.png").read_bytes().startswith(b"\x89PNG")
@@ -42,7 +42,6 @@ def measurements(output: str) -> tuple[list[int], list[float]]:
     return [int(step) for step, _ in found], [float(loss) for _, loss in found]
 
 
-@pytest.mark.timeout(2 * _LIMIT_SECS)
 def test_synchronous_workers_learn_what_one_process_learns(tmp_path):
     together, losses = measurements(launch(tmp_path / "cluster", "--steps", "40"))
     (tmp_path / "alone").mkdir()
@@ -54,7 +53,6 @@ def test_synchronous_workers_learn_what_one_process_learns(tmp_path):
     assert list((tmp_path / "cluster" / "cluster_digits").glob("events.out.tfevents.*"))
 
 
-@pytest.mark.timeout(2 * _LIMIT_SECS)
 def test_asynchronous_training_goes_on_when_a_worker_is_killed(tmp_path):
     options = ("--mode", "async", "--steps", "150", "--fault-at", "40")
     output = launch(tmp_path / "cluster", *options)
@@ -67,12 +65,6 @@ def test_asynchronous_training_goes_on_when_a_worker_is_killed(tmp_path):
 
 def test_a_finished_training_is_not_begun_again(tmp_path):
     output_of("cluster_digits", "--steps", "10", folder=tmp_path)
-    again = subprocess.run(
-        [*forked_python(), path_of("cluster_digits"), "--steps", "10"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | ENVIRONMENT,
-    )
+    again = run("cluster_digits", "--steps", "10", folder=tmp_path)
     assert again.returncode == 1
     assert "cluster_digits holds a finished training: remove it" in again.stderr

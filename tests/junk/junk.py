@@ -15,7 +15,6 @@ import os
 import random
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +31,7 @@ from tf_condacc._ops.native import ops
 
 tf.get_logger().setLevel("CRITICAL")
 
-PATIENCE_SECS = 0.02  # How long a call may wait before it is cancelled.
+CANCELLED_AFTER_SECS = 0.02
 PREFIX = "Condacc>"
 DTYPES = [
     tf.float32,
@@ -114,40 +113,6 @@ def registered_ops() -> list[Any]:
     return [each for each in defined.op if each.name.startswith(PREFIX)]
 
 
-class Deadline:
-    """Cancels the call in progress if it takes long."""
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._manager: Any = None
-        self._begun = 0.0
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def begin(self) -> Any:
-        """Returns the cancellation manager of a new call."""
-        with self._condition:
-            self._manager, self._begun = cancellation.CancellationManager(), time.monotonic()
-            self._condition.notify()
-            return self._manager
-
-    def end(self) -> None:
-        with self._condition:
-            self._manager = None
-
-    def _watch(self) -> None:
-        while True:
-            with self._condition:
-                while self._manager is None:
-                    self._condition.wait()
-                manager, left = self._manager, self._begun + PATIENCE_SECS - time.monotonic()
-                if left <= 0:
-                    self._manager = None
-            if left <= 0:
-                manager.start_cancel()
-            else:
-                time.sleep(left)
-
-
 class Junk:
     """Makes calls.
 
@@ -157,7 +122,6 @@ class Junk:
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
-        self._deadline = Deadline()
         self._handles: dict[str, list[Any]] = collections.defaultdict(list)
         self._variables = [tf.Variable(0, dtype=tf.int64), tf.Variable([1.0, 2.0])]
         self._bundles = [tf.zeros([8], tf.uint8)]
@@ -240,8 +204,10 @@ class Junk:
         self.calls[definition.name] += 1
         watched = [handle for handle in values if any(handle is h for h in self._accumulators())]
         before = [_state(handle) for handle in watched]
-        manager = self._deadline.begin()
-        begun = time.monotonic()
+        manager = cancellation.CancellationManager()
+        cancel = threading.Timer(CANCELLED_AFTER_SECS, manager.start_cancel)
+        cancel.daemon = True
+        cancel.start()
         try:
             made = self._call(definition, values, attributes, manager)
             outcome = "succeeded"
@@ -255,9 +221,7 @@ class Junk:
                 if after != before:
                     self.failures.append(f"{text}: {before} became {after} by {error}")
         finally:
-            self._deadline.end()
-        if time.monotonic() - begun > 20:
-            self.failures.append(f"{text}: it took {time.monotonic() - begun:.0f} s")
+            cancel.cancel()
         self.outcomes[outcome] += 1
 
     def _call(self, definition: Any, values: list[Any], attributes: Any, manager: Any) -> Any:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ import pytest
 from condacc.migrate import _command as command
 from condacc.migrate import _files
 from condacc.migrate._files import FileResult
+from tests.support.waiting import PATIENCE_SECS, until
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD = "import tensorflow as tf\nprint(tf.contrib.x, tf.compat.v1.ConditionalAccumulator)\n"
@@ -226,7 +226,7 @@ def test_it_needs_no_tensorflow_and_uses_several_processes(without_tensorflow, p
     for number in range(40):
         Path(f"train_{number:02}.py").write_text(OLD)
     process = without_tensorflow("--write", "--jobs", "2", ".")
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE_SECS)
     assert (process.returncode, errors.count("\n")) == (0, 1), errors
     assert errors.startswith("41 files, 41 rewritten (41 names), 0 skipped")
     assert {path.read_text() for path in Path().glob("train*.py")} == {NEW}
@@ -239,14 +239,15 @@ def test_its_processes_end_when_it_is_killed(without_tensorflow, program):
         Path(f"train_{number:03}.py").write_text(OLD * 20)
     process = without_tensorflow("--jobs", "2", ".")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while len(pids := children.read_text().split()) < 2:
+
+    def two_children():
         assert process.poll() is None
-        time.sleep(0.01)
+        return pids if len(pids := children.read_text().split()) >= 2 else None
+
+    pids = until(two_children, "two processes have started")
     process.terminate()
-    process.wait(60)
-    while any(_is_running(pid) for pid in pids):
-        time.sleep(0.01)
-    process.communicate()
+    process.communicate(timeout=PATIENCE_SECS)
+    until(lambda: not any(_is_running(pid) for pid in pids), "the end of its processes")
 
 
 def _is_running(pid):
@@ -261,5 +262,5 @@ def test_it_ends_quietly_when_its_reader_has_gone(without_tensorflow):
     os.close(reader)
     process = without_tensorflow("train.py", stdout=writer)
     os.close(writer)
-    assert process.communicate(timeout=60)[1] == ""
+    assert process.communicate(timeout=PATIENCE_SECS)[1] == ""
     assert process.returncode == 141

@@ -9,24 +9,26 @@ import re
 import struct
 import sys
 import termios
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from tests.support.waiting import timed
 
 _CTRL_C = b"\x03"
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a program: its whole output, its exit status, and the seconds after Ctrl-C."""
+    """The end of a program: its whole output and its exit status."""
 
     output: str
     status: int
-    seconds: float
 
 
 def press_ctrl_c(arguments: Sequence[str], when: str) -> Ended:
     """Runs Python on a terminal, and presses Ctrl-C once the output matches a pattern.
+
+    How long the program takes to end is printed.
 
     Args:
       arguments: Arguments of Python.
@@ -37,16 +39,12 @@ def press_ctrl_c(arguments: Sequence[str], when: str) -> Ended:
         os.execv(sys.executable, [sys.executable, *arguments])
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     output = _read(terminal, until=re.compile(when.encode()))
-    pressed = time.monotonic()
-    os.write(terminal, _CTRL_C)
-    output += _read(terminal)
-    _, status = os.waitpid(child, 0)
+    with timed("the end after Ctrl-C"):
+        os.write(terminal, _CTRL_C)
+        output += _read(terminal)
+        _, status = os.waitpid(child, 0)
     os.close(terminal)
-    return Ended(
-        output.decode(errors="replace"),
-        os.waitstatus_to_exitcode(status),
-        time.monotonic() - pressed,
-    )
+    return Ended(output.decode(errors="replace"), os.waitstatus_to_exitcode(status))
 
 
 def _read(terminal: int, until: re.Pattern[bytes] | None = None) -> bytes:

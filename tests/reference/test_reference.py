@@ -17,23 +17,17 @@ import pytest
 
 import tf_condacc
 from tests.support.migration_examples import EXAMPLES, ROOT, outputs_of, recorded
+from tests.support.waiting import run_program
 from tests.sync_replicas.one_worker import updates_of
 
 ENVIRONMENT = ROOT / "build" / "v1"
-SETUP_SECS = 900
-
-pytestmark = [pytest.mark.reference, pytest.mark.timeout(SETUP_SECS + 300, method="thread")]
+pytestmark = pytest.mark.reference
 
 
 @pytest.fixture(scope="module")
 def tensorflow_1_15() -> str:
     """Returns a Python that has TensorFlow 1.15.5."""
-    setup = subprocess.run(
-        [str(Path(__file__).with_name("setup.sh")), str(ENVIRONMENT)],
-        capture_output=True,
-        text=True,
-        timeout=SETUP_SECS,
-    )
+    setup = run_program([Path(__file__).with_name("setup.sh"), ENVIRONMENT])
     if setup.returncode == 3:
         pytest.skip(f"TensorFlow 1.15.5 is missing: {setup.stderr.splitlines()[-1]}")
     assert setup.returncode == 0, setup.stderr[-3000:]
@@ -52,7 +46,7 @@ def after() -> dict[str, str]:
 
 def test_the_environment_has_the_version_that_the_outputs_are_recorded_with(tensorflow_1_15: str):
     version = "import tensorflow as tf; print(tf.__version__)"
-    run = subprocess.run([tensorflow_1_15, "-c", version], capture_output=True, text=True)
+    run = run_program([tensorflow_1_15, "-c", version])
     assert run.stdout.strip() == "1.15.5", run.stderr[-3000:]
 
 
@@ -71,10 +65,8 @@ LEARN = ROOT / "tests" / "compat" / "programs"
 
 @pytest.mark.parametrize("program", ["learn/all_cases.py", "experiment.py"])
 def test_programs_of_learn_print_what_tests_of_compat_expect(program, tensorflow_1_15, tmp_path):
-    run = subprocess.run(
-        [tensorflow_1_15, str(LEARN / program), str(tmp_path)],
-        capture_output=True,
-        text=True,
+    run = run_program(
+        [tensorflow_1_15, LEARN / program, tmp_path],
         env=os.environ | {"PYTHONPATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     assert run.returncode == 0, run.stderr[-3000:]
@@ -130,10 +122,8 @@ def _are_alike(theirs, ours):
 
 def test_one_worker_makes_the_updates_of_the_original(tensorflow_1_15: str):
     """As tests/sync_replicas compare with the optimizer of the installed TensorFlow."""
-    run = subprocess.run(
-        [tensorflow_1_15, str(ROOT / "tests" / "sync_replicas" / "one_worker.py")],
-        capture_output=True,
-        text=True,
+    run = run_program(
+        [tensorflow_1_15, ROOT / "tests" / "sync_replicas" / "one_worker.py"],
         env=os.environ | {"PYTHONPATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     assert run.returncode == 0, run.stderr[-3000:]

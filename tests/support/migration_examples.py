@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.support.waiting import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "guides" / "migration"
 EXAMPLES = ("accumulators", "drop_stale", "towers")
-TIMEOUT_SECS = 110
 
 # This program is run by Python 3.7 as well. The examples share a process, and one TensorFlow.
 _RUN = """
@@ -38,13 +38,10 @@ def outputs_of(
         program: Name of the file, "before.py" or "after.py".
         environment: Variables that are set besides those of this process.
     """
-    run = subprocess.run(
+    run = run_program(
         [*python, "-c", _RUN],
         input=json.dumps([str(FOLDER / example / program) for example in EXAMPLES]),
-        capture_output=True,
-        text=True,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        timeout=TIMEOUT_SECS,
     )
     assert run.returncode == 0, run.stderr[-3000:]
     outputs = re.split(r"^== .*\n", run.stdout, flags=re.MULTILINE)[1:]

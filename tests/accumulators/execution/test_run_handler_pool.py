@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+
+from tests.support.waiting import run_program
 
 PROGRAM = """
 import threading
@@ -38,7 +39,6 @@ with tf.Graph().as_default():
 
 # TensorFlow ends the process if a run has left work for its threads.
 def test_nothing_is_left_in_the_queue_of_a_run():
-    command = [sys.executable, "-c", PROGRAM]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = run_program([sys.executable, "-c", PROGRAM])
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert ended.stdout == "True\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.processes.forked_python import forked_python
 from tests.support.accumulator_support import every_kind, unique_name
+from tests.support.waiting import run_program
 
 v1 = tf.compat.v1
 
@@ -115,12 +115,9 @@ def test_accumulator_that_is_no_attribute_of_the_exported_object_is_refused_by_n
 
 def test_process_that_loads_without_the_package_is_told_to_import_it(ours, folder):
     tf.saved_model.save(Counting(ours.dense), folder)
-    done = subprocess.run(
+    done = run_program(
         [*forked_python(), "-c", LOADER, folder],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=110,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1"]

@@ -1,26 +1,28 @@
 """A training that saves its state every few micro-batches, and may be killed at any time.
 
-It is run as a module with the arguments FORM FOLDER KILL_SECS SEED. At its end, it prints a digest
-of the weights and how long it took. It kills itself after a random time of up to KILL_SECS, or
-never if that is 0.
+It is run as a module with the arguments FORM FOLDER MOMENT SECS. At its end, it prints a digest of
+the weights. It kills itself at a moment of its saves, which are counted from 1, or some time later:
+odd ones are before the state of a folder names a new checkpoint, even ones are afterwards.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
-import random
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
+from tensorflow.python.checkpoint import checkpoint_management
 
 import tf_condacc
+from tests.support.waiting import work
 
 NUM_MICRO_BATCHES = 5  # For an update.
 NUM_STEPS = 60
@@ -154,18 +156,34 @@ FORMS = {
 
 
 def kill_after(secs: float) -> None:
-    time.sleep(secs)
+    work(secs)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def kill_at(chosen: int, secs: float) -> None:
+    """Lets this process be killed some time after a moment of its saves, or at once if it is 0."""
+    moments = itertools.count(1)
+    update = checkpoint_management.update_checkpoint_state_internal
+
+    def pass_moment() -> None:
+        if next(moments) == chosen:
+            kill = threading.Thread(target=kill_after, args=[secs], daemon=True)
+            kill.start()
+            if secs == 0:
+                kill.join()
+
+    def update_and_count(*args: Any, **kwargs: Any) -> None:
+        pass_moment()
+        update(*args, **kwargs)
+        pass_moment()
+
+    checkpoint_management.update_checkpoint_state_internal = update_and_count
+
+
 def main() -> None:
-    form, folder, secs, seed = sys.argv[1:]
-    if float(secs) > 0:
-        after = random.Random(seed).uniform(0, float(secs))
-        threading.Thread(target=kill_after, args=[after], daemon=True).start()
-    began = time.monotonic()
-    digest = FORMS[form](folder)
-    print("ended", digest, time.monotonic() - began, flush=True)
+    form, folder, moment, secs = sys.argv[1:]
+    kill_at(int(moment), float(secs))
+    print("ended", FORMS[form](folder), flush=True)
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ def in_child(queue):
 
 def in_new_process():
     context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
+    queue = context.SimpleQueue()
     process = context.Process(target=in_child, args=(queue,))
     process.start()
-    result = queue.get(timeout=60)
     process.join()
-    return result
+    assert process.exitcode == 0
+    return queue.get()
 
 
 def removed_names():
