@@ -11,14 +11,20 @@ from condacc import build
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "cc"
-FOLDERS = ("accumulator", "base", "dense", "fuzz", "math", "memory", "sparse", "staleness", "sync")
-# Stand-ins that take the place of locks and timers in what the explorer runs.
-_EXPLORED = tuple(
-    argument
-    for name in ("mutex", "timer_queue", "reached")
-    for argument in ("-include", str(TESTS / "explorer" / "stand_ins" / f"{name}.h"))
-)
+FOLDERS = ("dense", "math", "memory", "sparse")
 _STRICT_FUNCTIONS = ("mmap", "munmap", "madvise", "mincore", "mremap")
+
+
+def _included(*headers: str) -> list[str]:
+    """Returns the options that put stand-ins of tests/cc in the place of headers of the core."""
+    return [option for name in headers for option in ("-include", str(TESTS / name))]
+
+
+# They are those of cc/core/stand_ins.bzl.
+_CHECKED = _included("stand_ins/cond_var.h", "stand_ins/timer_queue.h")
+_EXPLORED = _included(
+    *(f"explorer/stand_ins/{name}.h" for name in ("mutex", "timer_queue", "reached"))
+)
 _NO_TENSORFLOW = build.TensorFlow("2.21.0", [], [])  # The core does not use it.
 
 
@@ -50,20 +56,21 @@ class Program(NamedTuple):
 
 def core_parts() -> dict[str, Part]:
     """Returns the parts that programs of the core consist of."""
-    return {folder: Part(folder, build.groups_of(ROOT)[folder]) for folder in ("core", "memory")}
+    return {
+        **{folder: Part(folder, _sources_of(folder), _CHECKED) for folder in ("core", "memory")},
+        "clock": Part("tests", _sources("stand_ins", "clock.cc"), _CHECKED),
+    }
 
 
 def test_parts() -> dict[str, Part]:
     """Returns the parts of the core's tests, and of the explorer of schedules."""
     tests = {f"{name}_test": _sources(name, "*_test.cc") for name in FOLDERS}
-    tests["fuzz_test"] += [TESTS / "fuzz" / name for name in ("calls.cc", "states.cc")]
     tests["gpu_pass_test"] = _sources("gpu", "dense_pass_test.cc")
     rooms = ("explorer", "explorer/programs", "explorer/training")
     explorer = [file for room in rooms for file in _sources(room, "*.cc") if file.name != "main.cc"]
-    explored = [file for file in build.groups_of(ROOT)["core"] if file.name != "timer_queue.cc"]
     return {
-        **{name: Part("tests", files) for name, files in tests.items()},
-        "explored": Part("core", explored, _EXPLORED),
+        **{name: Part("tests", files, _CHECKED) for name, files in tests.items()},
+        "explored": Part("core", _sources_of("core"), _EXPLORED),
         "explorer": Part("tests", explorer, _EXPLORED),
         # A jump between stacks would be refused if it were checked.
         "fibers": Part("tests", _sources("explorer", "fibers/*.cc"), ["-U_FORTIFY_SOURCE"]),
@@ -74,7 +81,7 @@ def test_programs() -> dict[str, Program]:
     """Returns the programs of the core's tests."""
     names = [*(f"{folder}_test" for folder in FOLDERS), "gpu_pass_test"]
     return {
-        **{name: Program((name, "core", "memory")) for name in names},
+        **{name: Program((name, "core", "memory", "clock")) for name in names},
         "explorer_test": Program(("explorer", "explored", "fibers")),
     }
 
@@ -89,9 +96,16 @@ def own_programs() -> dict[str, Program]:
     """Returns the programs that have such parts."""
     wrap = [f"-Wl,--wrap={function}" for function in _STRICT_FUNCTIONS]
     return {
-        "strict_memory_test": Program(("memory_test", "memory", "core", "strict_pages"), wrap),
+        "strict_memory_test": Program(
+            ("memory_test", "memory", "core", "clock", "strict_pages"), wrap
+        ),
         "sum_digests": Program(("sum_digests", "core")),
     }
+
+
+def _sources_of(folder: str) -> list[Path]:
+    """Returns the sources of a folder of cc, without the one that a stand-in replaces."""
+    return [file for file in build.groups_of(ROOT)[folder] if file.name != "timer_queue.cc"]
 
 
 def _sources(folder: str, pattern: str) -> list[Path]:

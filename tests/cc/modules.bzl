@@ -2,8 +2,9 @@
 
 load("@gtest//:defs.bzl", "GTEST_FOUND")
 load("//cc:groups.bzl", "one_source")
+load("//cc/core:stand_ins.bzl", "CHECKED_COPTS")
 
-def core_tests(name, deps = [], data = [], tags = [], num_shards = 1):
+def core_tests(name, deps = [], data = [], tags = [], num_shards = 1, has_stand_ins = True):
     """Declares one test program of all sources `X_test.cc` of the package.
 
     The sources are compiled as one, so their constants must not share names. The package's headers
@@ -15,6 +16,7 @@ def core_tests(name, deps = [], data = [], tags = [], num_shards = 1):
       data: The files that the tests read.
       tags: Tags of the program. `one_thread` says that the tests start no thread: the thread
         sanitizer leaves them out.
+      has_stand_ins: Whether the tests use the core of `//cc/core:checked`, whose clock they move.
       num_shards: Into how many processes the tests are divided, if they take long.
     """
     headers = native.glob(["*.h"], allow_empty = True)
@@ -40,9 +42,9 @@ def core_tests(name, deps = [], data = [], tags = [], num_shards = 1):
     )
     native.cc_test(
         name = name,
-        timeout = "long",
+        timeout = "eternal",
         srcs = [":%s_group.cc" % name],
-        copts = ["-ffp-contract=off"],
+        copts = ["-ffp-contract=off"] + (CHECKED_COPTS if has_stand_ins else []),
         data = data,
         linkstatic = 1,
         shard_count = num_shards,

@@ -1,16 +1,13 @@
 // Tests of cancellation, of completions, and of the objects that are kept alive while a take waits.
-#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
+#include "cc/core/base/timer_queue.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/fake_sum.h"
@@ -154,35 +151,29 @@ TEST_F(CancelTest, ACompletionIsFreedOnceItHasRun) {
 
 class StallTest : public CancelTest {
  protected:
-  static constexpr std::chrono::milliseconds kTimeout{20};
+  using Waits = std::vector<StallWatch::Clock::duration>;
+
+  static constexpr std::chrono::seconds kTimeout{60};
 
   std::shared_ptr<Accumulator> Make(std::chrono::milliseconds timeout) {
     auto options = TestedOptions();
     options.stall_timeout = timeout;
-    options.on_stall = [this](const StallReport& report) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      reports_.push_back(report);
-      changed_.notify_all();
-    };
+    options.on_stall = [this](const StallReport& report) { reports_.push_back(report); };
     return std::make_shared<Accumulator>(std::move(options));
   }
   void Apply(Accumulator& accumulator, int64_t local_step) {
     ASSERT_TRUE(accumulator.Apply(local_step, Owned(1), workspace_).ok());
   }
-  size_t NumReports() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return reports_.size();
-  }
-  // Waits until there are `number` reports, and returns the last one of them.
-  StallReport AwaitReport(size_t number) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return reports_.size() >= number; });
-    return reports_[number - 1];
+  // Moves the clock on, and returns how long the stalls had lasted when they were reported.
+  Waits ReportedIn(std::chrono::seconds duration) {
+    reports_.clear();
+    AdvanceClock(duration);
+    Waits waited;
+    for (const StallReport& report : reports_) waited.push_back(report.waited);
+    return waited;
   }
 
   std::vector<StallReport> reports_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
 };
 
 TEST_F(StallTest, AStallIsReportedOnceForAllTakesThatWaitAndTheyAreStillServed) {
@@ -193,13 +184,13 @@ TEST_F(StallTest, AStallIsReportedOnceForAllTakesThatWaitAndTheyAreStillServed) 
   FakeTake first(3), second(1);
   accumulator->Request(first.ptr(), accumulator, workspace_);
   accumulator->Request(second.ptr(), accumulator, workspace_);
-  const StallReport report = AwaitReport(1);
+  ASSERT_EQ(ReportedIn(kTimeout), Waits{kTimeout});
+  const StallReport& report = reports_[0];
   Apply(*accumulator, 3);
   Apply(*accumulator, 3);
   Apply(*accumulator, 4);
   ExpectServed(first, 3);
   ExpectServed(second, 1);
-  EXPECT_GE(report.waited, kTimeout);
   EXPECT_FALSE(report.is_try);
   EXPECT_EQ(report.num_accumulated, 1);
   EXPECT_EQ(report.num_required, 3) << "the second take has enough, and waits for the first";
@@ -209,17 +200,15 @@ TEST_F(StallTest, AStallIsReportedOnceForAllTakesThatWaitAndTheyAreStillServed) 
   EXPECT_EQ(report.last_dropped_step, 2);
   EXPECT_TRUE(report.has_ever_added);
   EXPECT_FALSE(report.refuses_all_since);
+  EXPECT_EQ(ReportedIn(10 * kTimeout), Waits{}) << "no take waits any more";
 }
 
 TEST_F(StallTest, AStallIsReportedAgainWheneverItHasLastedTwiceAsLong) {
   const auto accumulator = Make(kTimeout);
   FakeTake take(1);
   accumulator->Request(take.ptr(), accumulator, workspace_);
-  for (size_t i = 1; i < 4; ++i) {
-    const auto before = AwaitReport(i).waited;
-    EXPECT_GE(AwaitReport(i + 1).waited, 2 * before);
-  }
-  EXPECT_FALSE(AwaitReport(1).has_ever_added);
+  EXPECT_EQ(ReportedIn(9 * kTimeout), (Waits{kTimeout, 2 * kTimeout, 4 * kTimeout, 8 * kTimeout}));
+  EXPECT_FALSE(reports_[0].has_ever_added);
   Apply(*accumulator, 0);
   ExpectServed(take, 1);
 }
@@ -229,27 +218,20 @@ TEST_F(StallTest, TheNextTakeIsReportedAfterTheTimeoutHoweverLongThePreviousOneH
   FakeTake first(1), second(1);
   accumulator->Request(first.ptr(), accumulator, workspace_);
   accumulator->Request(second.ptr(), accumulator, workspace_);
-  const auto waited = AwaitReport(3).waited;  // At least four timeouts.
+  EXPECT_EQ(ReportedIn(4 * kTimeout), (Waits{kTimeout, 2 * kTimeout, 4 * kTimeout}));
   Apply(*accumulator, 0);
-  const StallReport report = AwaitReport(4);
-  EXPECT_EQ(report.num_takes_behind, 0);
-  EXPECT_LT(report.waited, waited);
+  EXPECT_EQ(ReportedIn(kTimeout), Waits{kTimeout});
+  EXPECT_EQ(reports_[0].num_takes_behind, 0);
   accumulator->Cancel(second.ptr(), workspace_);
 }
 
 TEST_F(StallTest, TakesThatAreCancelledAndTriedAgainAreReported) {
-  using Clock = StallWatch::Clock;
   const auto accumulator = Make(4 * kTimeout);
-  Clock::duration longest{};
-  Clock::duration reported{};
-  while (reported <= longest) {  // Until several waits are reported as one.
+  for (int i = 1; i <= 4; ++i) {
     FakeTake take(2);
-    const Clock::time_point began = Clock::now();
     accumulator->Request(take.ptr(), accumulator, workspace_);
-    std::this_thread::sleep_for(kTimeout);
+    EXPECT_EQ(ReportedIn(kTimeout), i < 4 ? Waits{} : Waits{4 * kTimeout}) << i;
     accumulator->Cancel(take.ptr(), workspace_);
-    longest = std::max(longest, Clock::now() - began);
-    if (const size_t number = NumReports(); number > 0) reported = AwaitReport(number).waited;
   }
 }
 
@@ -257,23 +239,27 @@ TEST_F(StallTest, TakesThatDoNotWaitAreReportedWhenAllGradientsAreRefused) {
   const auto accumulator = Make(kTimeout);
   accumulator->SetGlobalStep(3);
   const auto try_take = [&] { return accumulator->TryServe(FakeTake(2).ptr(), workspace_); };
-  std::this_thread::sleep_for(2 * kTimeout);
+  AdvanceClock(2 * kTimeout);
   EXPECT_FALSE(try_take());
-  EXPECT_EQ(NumReports(), 0u) << "no gradient was refused";
-  while (NumReports() == 0) {
-    EXPECT_FALSE(accumulator->Apply(2, Owned(1), workspace_).is_added());
-    EXPECT_FALSE(try_take());
-  }
-  StallReport report = AwaitReport(1);
+  EXPECT_TRUE(reports_.empty()) << "no gradient was refused";
+  EXPECT_FALSE(accumulator->Apply(2, Owned(1), workspace_).is_added());
+  AdvanceClock(kTimeout / 2);
+  EXPECT_FALSE(accumulator->Apply(2, Owned(1), workspace_).is_added());
+  EXPECT_FALSE(try_take());
+  EXPECT_TRUE(reports_.empty()) << "they have not been refused for long enough";
+  AdvanceClock(kTimeout / 2);
+  EXPECT_FALSE(try_take());
+  ASSERT_EQ(reports_.size(), 1u);
+  const StallReport& report = reports_[0];
   EXPECT_TRUE(report.is_try && report.refuses_all_since);
-  EXPECT_GE(report.waited, kTimeout);
+  EXPECT_EQ(report.waited, kTimeout);
   EXPECT_EQ(report.num_required, 2);
-  EXPECT_GE(report.num_dropped, 1);
+  EXPECT_EQ(report.num_dropped, 2);
   // A gradient that is added begins the time anew.
   Apply(*accumulator, 3);
-  std::this_thread::sleep_for(2 * kTimeout);
+  AdvanceClock(2 * kTimeout);
   EXPECT_FALSE(try_take());
-  EXPECT_EQ(NumReports(), 1u);
+  EXPECT_EQ(reports_.size(), 1u);
 }
 
 TEST_F(StallTest, RefusedGradientsOfContributorsAreCounted) {
@@ -287,7 +273,8 @@ TEST_F(StallTest, RefusedGradientsOfContributorsAreCounted) {
   EXPECT_EQ(apply(8, 5), ApplyOutcome::kAhead);
   FakeTake take(2);
   accumulator->Request(take.ptr(), accumulator, workspace_);
-  const StallReport report = AwaitReport(1);
+  ASSERT_EQ(ReportedIn(kTimeout), Waits{kTimeout});
+  const StallReport& report = reports_[0];
   EXPECT_EQ(report.duplicates.count, 1);
   EXPECT_EQ(report.duplicates.last_contributor, 5);
   EXPECT_EQ(report.ahead.count, 2);

@@ -144,8 +144,7 @@ TEST_F(MidFold, WhoBringsTooManyWaitsForTheFold) {
   auto waiting = ApplyInThread(Owned(1));
   auto waiting_too = ApplyInThread(Owned(1));
   AwaitAccumulated(accumulator_, 3 * kFolded + 1);
-  EXPECT_TRUE(IsWaiting(waiting));
-  EXPECT_TRUE(IsWaiting(waiting_too));
+  EXPECT_TRUE(IsWaiting(waiting, waiting_too));
   EndFold();
   EXPECT_TRUE(waiting.get());
   EXPECT_TRUE(waiting_too.get());

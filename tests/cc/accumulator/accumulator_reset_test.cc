@@ -147,7 +147,7 @@ TEST_F(ResetTest, DoesNotWaitForAFoldAndTheApplyReturnsAfterIt) {
   EXPECT_TRUE(ApplyOwned(7));
   ExpectNextRoundIs(7, 1);
   EXPECT_EQ(accumulator_.global_step(), 5);
-  EXPECT_TRUE(IsWaiting(borrowed)) << "its gradient is being read";
+  EXPECT_FALSE(HasReturned(borrowed)) << "its gradient is being read";
   stop_.Open();
   EXPECT_TRUE(borrowed.get());
   EXPECT_EQ(num_kept(), 0);

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/cc/base/narrow_float_reference.h"
+#include "tests/cc/base/test_settings.h"
 
 namespace condacc {
 namespace {
@@ -99,7 +100,7 @@ TYPED_TEST(NarrowFloat, NanStaysNanWhateverItsPayload) {
 }
 
 TYPED_TEST(NarrowFloat, RandomPatternsOfFloat32AreRoundedRight) {
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   for (int i = 0; i < 500000; ++i) {
@@ -109,7 +110,7 @@ TYPED_TEST(NarrowFloat, RandomPatternsOfFloat32AreRoundedRight) {
 
 // Most random bit patterns are outside float16's range.
 TEST(Float16, RandomValuesAroundItsRangeAreRoundedRight) {
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   std::uniform_int_distribution<uint32_t> exponents(127 - 27, 127 + 17);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cc/core/base/mutex.h"
+#include "cc/core/base/timer_queue.h"
 #include "gtest/gtest.h"
 
 namespace condacc {
@@ -54,6 +55,12 @@ void RunTogether(ThreadTeam* team, size_t number) {
   EXPECT_EQ(seen.size(), number);
 }
 
+// Lets others work, for as long as a thread polls.
+void LetTimePass() {
+  AdvanceClock(std::chrono::milliseconds(1));
+  std::this_thread::yield();
+}
+
 TEST(ThreadTeamTest, LoopsCoverEachNumberOnce) {
   Threads threads;
   ThreadTeam team(3, threads.schedule());
@@ -79,17 +86,18 @@ TEST(ThreadTeamTest, ALoopWaitsForChunksThatHelpersHaveBegun) {
   ThreadTeam team(1, threads.schedule());
   const std::thread::id own = std::this_thread::get_id();
   for (int i = 0; i < 5; ++i) {
-    std::atomic<bool> has_begun{false};
-    bool has_ended = false;
+    std::atomic<bool> has_begun{false}, has_ended{false}, has_returned{false};
     team.For(2, 1, [&](size_t, size_t) {
       if (std::this_thread::get_id() != own) {
         has_begun = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        // The loop's own thread polls for a while before it sleeps.
+        while (CondVar::num_waiting() == 0 && !has_returned) LetTimePass();
         has_ended = true;
       }
       while (!has_begun) std::this_thread::yield();
     });
     EXPECT_TRUE(has_ended);
+    has_returned = true;
   }
 }
 
@@ -110,7 +118,13 @@ TEST(ThreadTeamTest, HelpersThatWaitedInVainAreReplaced) {
   Threads threads;
   ThreadTeam team(2, threads.schedule());
   RunTogether(&team, 3);
+  std::atomic<bool> have_left{false};
+  std::thread clock([&] {
+    while (!have_left) LetTimePass();
+  });
   threads.Join();  // They leave although the team is still there.
+  have_left = true;
+  clock.join();
   RunTogether(&team, 3);
   EXPECT_GE(threads.num_scheduled(), 4);
 }
@@ -118,9 +132,8 @@ TEST(ThreadTeamTest, HelpersThatWaitedInVainAreReplaced) {
 TEST(ThreadTeamTest, HelpersStayForTheNextLoop) {
   Threads threads;
   ThreadTeam team(1, threads.schedule());
-  // Helpers are seldom kept waiting for so long that they leave.
   for (int i = 0; i < 200; ++i) RunTogether(&team, 2);
-  EXPECT_LT(threads.num_scheduled(), 200);
+  EXPECT_EQ(threads.num_scheduled(), 1);
 }
 
 TEST(ThreadTeamTest, ALoopOfOneChunkCallsNobody) {
@@ -139,9 +152,11 @@ TEST(ThreadTeamTest, HelpersThatDoNotComeAreCalledAgain) {
   });
   const std::thread::id own = std::this_thread::get_id();
   std::atomic<bool> has_help{false};
-  team.For(100'000, 1, [&](size_t, size_t) {
+  team.For(100, 1, [&](size_t, size_t) {
     if (std::this_thread::get_id() != own) has_help = true;
-    if (!has_help) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    // Time passes until the helper has been called again, and then it comes.
+    if (threads.num_scheduled() == 0) LetTimePass();
+    while (threads.num_scheduled() > 0 && !has_help) std::this_thread::yield();
   });
   EXPECT_TRUE(has_help);
 }
@@ -156,7 +171,7 @@ TEST(ThreadTeamTest, HelpersThatAreTooManyLeave) {
   for (int i = 0; i < 100; ++i) {
     team.For(20, 1, [&](size_t, size_t) {
       EXPECT_LE(++num_active, 2);
-      std::this_thread::sleep_for(std::chrono::microseconds(10));
+      std::this_thread::yield();
       --num_active;
     });
   }

@@ -12,6 +12,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/dense/dense_support.h"
 #include "tests/cc/math/dense_math_reference.h"
 
@@ -141,7 +142,7 @@ class Crowd {
 };
 
 void RunCrowd(size_t size, int applies_each, size_t small_bytes) {
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   const int64_t num_live = TestBuffer::num_live();
   Crowd(seed, size, applies_each, small_bytes).Run();
@@ -157,7 +158,7 @@ template <typename T>
 void RunInOrder(size_t size, int num_rounds) {
   using Traits = ElementTraits<T>;
   using Wide = decltype(Traits::Widen(T()));
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   const T one = Traits::Narrow(Wide{1});

@@ -21,6 +21,7 @@
 #include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/saved_bytes.h"
 #include "tests/cc/base/failing_new.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/dense/dense_support.h"
 #include "tests/cc/math/dense_math_reference.h"
 
@@ -102,7 +103,7 @@ class DenseOrderTest : public testing::Test {
     return take.is_served() ? take.values<T>() : std::vector<T>();
   }
 
-  std::mt19937::result_type seed_ = std::random_device()();
+  std::mt19937::result_type seed_ = TestSeed();
   std::mt19937 random_{seed_};
   TestWorkspace workspace_;
 };

@@ -11,6 +11,7 @@
 
 #include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/dense/dense_support.h"
 #include "tests/cc/math/dense_math_reference.h"
 
@@ -95,7 +96,7 @@ using SumTypes = testing::Types<Float16, BFloat16, float, double>;
 TYPED_TEST_SUITE(DenseSumPassesTest, SumTypes);
 
 TYPED_TEST(DenseSumPassesTest, HaveTheBitsOfOnePass) {
-  const uint32_t seed = std::random_device()();
+  const uint32_t seed = TestSeed();
   std::mt19937 random(seed);
   for (const size_t count : {9, 10, 16, 17, 18, 40}) {
     for (const size_t fold_at : {count, count - 1, count / 2, size_t{0}}) {
@@ -193,7 +194,7 @@ class BitsTest : public testing::Test {
     }
   }
 
-  const uint32_t seed_ = std::random_device()();
+  const uint32_t seed_ = TestSeed();
   std::mt19937 random_{seed_};
   std::vector<T> pool_ = std::vector<T>(997);
   TestWorkspace workspace_;

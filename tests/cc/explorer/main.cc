@@ -3,13 +3,13 @@
 //   explorer --replay SCHEDULE    prints what happens in the schedule
 //   explorer --points SCHEDULE    prints each scheduling point
 // PROGRAM is one of programs.cc. COUNT and FIRST_SEED are also taken from TF_CONDACC_TEST_ROUNDS
-// and TF_CONDACC_TEST_SEED. SCHEDULE is what is printed if a schedule fails.
+// and TF_CONDACC_TEST_SEED; see test_settings.h. SCHEDULE is what is printed if a schedule fails.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
-#include <random>
 #include <string>
 
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/explorer/coverage_report.h"
 #include "tests/cc/explorer/explorer.h"
 #include "tests/cc/explorer/programs/programs.h"
@@ -20,17 +20,11 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__)
 constexpr long long kNumSchedules = 1000;
 #else
-constexpr long long kNumSchedules = 60000;
+constexpr long long kNumSchedules = 10000;
 #endif
-// So many schedules reach everything that the program should reach.
+// So many schedules must reach everything that the program should reach. With fewer, what is
+// missing is printed.
 constexpr long long kEnoughToCover = 60000;
-
-// Returns a number from the command line, from the environment, or the default.
-long long NumberFrom(int argc, char** argv, int position, const char* variable,
-                     long long otherwise) {
-  const char* const text = position < argc ? argv[position] : std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoll(text);
-}
 
 int Replay(const std::string& schedule, Prints prints) {
   const std::optional<ScheduleId> id = ScheduleId::Parse(schedule);
@@ -86,10 +80,8 @@ int Main(int argc, char** argv) {
         argv[0]);
     return 2;
   }
-  const long long num_schedules =
-      NumberFrom(argc, argv, 2, "TF_CONDACC_TEST_ROUNDS", kNumSchedules);
-  const long long first_seed =
-      NumberFrom(argc, argv, 3, "TF_CONDACC_TEST_SEED", std::random_device()());
+  const long long num_schedules = argc > 2 ? std::atoll(argv[2]) : NumRounds(kNumSchedules);
+  const long long first_seed = argc > 3 ? std::atoll(argv[3]) : TestSeed();
   return ExploreAndReport(argv[1], num_schedules, static_cast<uint64_t>(first_seed));
 }
 

@@ -1,13 +1,13 @@
 // Replays calls that libFuzzer has found, and makes calls that are drawn at random.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/fuzz/calls.h"
 
 namespace condacc {
@@ -22,9 +22,8 @@ std::string HexOf(const std::vector<uint8_t>& bytes) {
 }
 
 TEST(Calls, AtRandomDoWhatTheyDoInTheModel) {
-  const char* const given = std::getenv("TF_CONDACC_TEST_ROUNDS");
-  const long long count = given == nullptr ? 20000 : std::atoll(given);
-  std::mt19937 random(1);
+  const long long count = NumRounds(20000);
+  std::mt19937 random(TestSeed());
   std::vector<uint8_t> bytes;
   for (long long i = 0; i < count; ++i) {
     bytes.resize(random() % 600);

@@ -1,11 +1,11 @@
 // Damages saved states at random, and makes random ones.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/fuzz/states.h"
 
 namespace condacc {
@@ -23,9 +23,8 @@ TEST(States, ThatAreValidAreRestored) {
 }
 
 TEST(States, ThatAreDamagedAreRefusedOrRestored) {
-  const char* const given = std::getenv("TF_CONDACC_TEST_ROUNDS");
-  const long long count = given == nullptr ? 20000 : std::atoll(given);
-  std::mt19937 random(1);
+  const long long count = NumRounds(20000);
+  std::mt19937 random(TestSeed());
   for (long long i = 0; i < count; ++i) {
     std::string bytes = ValidState(static_cast<uint8_t>(random() % 24), random());
     for (uint32_t k = 1 + random() % 3; k > 0; --k) {

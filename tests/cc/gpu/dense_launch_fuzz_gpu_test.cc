@@ -99,7 +99,7 @@ class DenseLaunchFuzzGpuTest : public GpuTest {
 
 TEST_F(DenseLaunchFuzzGpuTest, RandomSumsHaveTheBitsOfAddingInOrder) {
   SCOPED_TRACE(seed());
-  for (long round = 0; round < NumRounds() && !HasFatalFailure(); ++round) {
+  for (long long round = 0; round < NumRounds(10) && !HasFatalFailure(); ++round) {
     CheckSame<Float32>();
     CheckSame<Float64>();
     CheckSame<Complex64>();

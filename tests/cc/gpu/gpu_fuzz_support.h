@@ -68,9 +68,6 @@ using Complex128 = Element<ElementType::kComplex128, double, 2>;
 using Int32 = Element<ElementType::kInt32, uint32_t>;
 using Int64 = Element<ElementType::kInt64, uint64_t>;
 
-// Returns how often a fuzz test draws a case of each kind.
-inline long NumRounds() { return NumberFrom("TF_CONDACC_TEST_ROUNDS", 10); }
-
 }  // namespace condacc
 
 #endif  // CONDACC_TESTS_GPU_GPU_FUZZ_SUPPORT_H_

@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/cc/base/test_settings.h"
 
 namespace condacc {
 
@@ -21,21 +21,15 @@ inline bool HasGpu() {
   return cudaGetDeviceCount(&num_devices) == cudaSuccess && num_devices > 0;
 }
 
-// Returns the number in an environment variable, or `otherwise` if it is not set.
-inline long NumberFrom(const char* variable, long otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atol(text);
-}
-
-// Skips a test, with the reason, if there is no GPU, or fails it if TF_CONDACC_TEST_NEEDS_GPU is 1.
-// Prints the seed of the test, which is random unless TF_CONDACC_TEST_SEED names one.
+// Skips a test, with the reason, if there is no GPU, or fails it if TF_CONDACC_TEST_NEEDS_GPU is
+// set. Prints the seed of the test.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
     int num_devices = 0;
     const cudaError_t error = cudaGetDeviceCount(&num_devices);
     if (error != cudaSuccess || num_devices == 0) {
-      ASSERT_NE(NumberFrom("TF_CONDACC_TEST_NEEDS_GPU", 0), 1) << cudaGetErrorString(error);
+      ASSERT_TRUE(std::getenv("TF_CONDACC_TEST_NEEDS_GPU") == nullptr) << cudaGetErrorString(error);
       GTEST_SKIP() << "no GPU: " << cudaGetErrorString(error);
     }
     std::printf("TF_CONDACC_TEST_SEED=%u\n", seed_);
@@ -43,8 +37,7 @@ class GpuTest : public testing::Test {
   unsigned seed() const { return seed_; }
 
  private:
-  const unsigned seed_ =
-      static_cast<unsigned>(NumberFrom("TF_CONDACC_TEST_SEED", std::random_device()()));
+  const unsigned seed_ = TestSeed();
 };
 
 // The type in which gradients of type T are added.

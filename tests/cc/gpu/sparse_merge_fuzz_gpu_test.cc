@@ -200,7 +200,7 @@ class SparseMergeFuzzGpuTest : public GpuTest {
 
 TEST_F(SparseMergeFuzzGpuTest, RandomMergesHaveTheBitsOfAddingRowAfterRow) {
   SCOPED_TRACE(seed());
-  for (long round = 0; round < NumRounds() && !HasFatalFailure(); ++round) {
+  for (long long round = 0; round < NumRounds(10) && !HasFatalFailure(); ++round) {
     CheckOne<Float32>();
     CheckOne<Float64>();
     CheckOne<Half>();

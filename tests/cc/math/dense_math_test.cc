@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/cc/base/element_type_of.h"
 #include "tests/cc/base/parallel_for_support.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/math/dense_math_reference.h"
 
 namespace condacc {
@@ -91,7 +92,7 @@ class AddDenseOf : public testing::Test {
     return IsInteger(Traits::kType) ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 3, 21};
   }
 
-  const uint32_t seed_ = std::random_device()();
+  const uint32_t seed_ = TestSeed();
   std::mt19937 random_{seed_};
   std::vector<T> pool_;  // Random values are costly, so the operands repeat these.
   std::vector<T> first_;

@@ -12,6 +12,7 @@
 #include "cc/core/math/dense_math.h"
 #include "gtest/gtest.h"
 #include "tests/cc/base/parallel_for_support.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/math/dense_math_reference.h"
 
 namespace condacc {
@@ -55,7 +56,7 @@ class SumOfNarrow : public testing::Test {
     return wide;
   }
 
-  const uint32_t seed_ = std::random_device()();
+  const uint32_t seed_ = TestSeed();
   std::mt19937 random_{seed_};
   std::vector<std::vector<Narrow>> inputs_;
   std::vector<const void*> operands_;

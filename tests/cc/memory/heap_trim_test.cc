@@ -75,12 +75,8 @@ TEST(NoteFreedHeapTest, ReturnsFreedMemoryToTheSystemOnceEnoughWasFreed) {
   NoteFreedHeap(TrimSchedule::kMinBytes - 1);
   EXPECT_GT(NumResidentPagesOf(addresses, kPieceBytes), num_pages / 2);
   NoteFreedHeap(1);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (NumResidentPagesOf(addresses, kPieceBytes) > num_pages / 10 &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_LE(NumResidentPagesOf(addresses, kPieceBytes), num_pages / 10);
+  // A thread trims the heap.
+  while (NumResidentPagesOf(addresses, kPieceBytes) > num_pages / 10) std::this_thread::yield();
 }
 
 #endif

@@ -32,10 +32,15 @@ COMMAND = [
     *(os.environ.get("CXX", "g++"), "-std=c++17", "-O1", "-I.", "-ffp-contract=off", "-w"),
     *("-DCONDACC_CHECK_INVARIANTS", "-include", "tests/cc/mutants/mutants.h"),
 ]
-STAND_INS = [
-    f"tests/cc/explorer/stand_ins/{name}.h" for name in ("mutex", "timer_queue", "reached")
-]
-EXPLORED = [argument for header in STAND_INS for argument in ("-include", header)]
+
+
+def included(*headers: str) -> list[str]:
+    """Returns the options that put stand-ins in the place of headers; see cc/core/stand_ins.bzl."""
+    return [option for name in headers for option in ("-include", f"tests/cc/{name}.h")]
+
+
+CHECKED = included("stand_ins/cond_var", "stand_ins/timer_queue")
+EXPLORED = included(*(f"explorer/stand_ins/{name}" for name in ("mutex", "timer_queue", "reached")))
 # The tests of each room: folders of tests/cc, and programs of the explorer.
 TESTS = {
     "accumulator": (
@@ -98,15 +103,15 @@ def gtest_options() -> list[str]:
 
 def build(tree: Path) -> None:
     """Builds the explorer and the tests of each folder, as programs of the tree."""
-    core = sorted(tree.glob("cc/core/*/*.cc"))
-    explored = [path for path in core if path.name != "timer_queue.cc"]
+    core = [path for path in sorted(tree.glob("cc/core/*/*.cc")) if path.name != "timer_queue.cc"]
+    clock = tree / "tests/cc/stand_ins/clock.cc"
     explorer = [
         path
         for path in sorted((tree / "tests/cc/explorer").glob("**/*.cc"))
         if not path.name.endswith("_test.cc")
     ]
-    jobs: list[tuple[Path, str, list[str]]] = [(path, f"{path.stem}.core.o", []) for path in core]
-    jobs += [(path, f"{path.stem}.explored.o", EXPLORED) for path in explored]
+    jobs = [(path, f"{path.stem}.core.o", CHECKED) for path in [*core, clock]]
+    jobs += [(path, f"{path.stem}.explored.o", EXPLORED) for path in core]
     jobs += [
         (path, f"{path.stem}.explorer.o", [] if path.parent.name == "fibers" else EXPLORED)
         for path in explorer
@@ -115,10 +120,10 @@ def build(tree: Path) -> None:
     for folder in FOLDERS:
         sources = sorted((tree / "tests/cc" / folder).glob("*_test.cc"))
         if folder == "fuzz":
-            sources.append(tree / "tests/cc/fuzz/calls.cc")
+            sources += [tree / "tests/cc/fuzz" / name for name in ("calls.cc", "states.cc")]
         group = tree / f"{folder}_tests.cc"
         group.write_text("".join(f'#include "{path.relative_to(tree)}"\n' for path in sources))
-        jobs.append((group, f"{folder}.tests.o", gtest[:2]))
+        jobs.append((group, f"{folder}.tests.o", [*CHECKED, *gtest[:2]]))
 
     def compile_one(job: tuple[Path, str, list[str]]) -> None:
         source, made, options = job

@@ -11,6 +11,7 @@
 
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/sparse/cpu_device.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -66,7 +67,7 @@ class DeviceRowsTest : public testing::Test {
     return gradients;
   }
 
-  const unsigned seed_ = std::random_device()();
+  const unsigned seed_ = TestSeed();
   std::mt19937 random_{seed_};
   HoldBudget budget_{1 << 20};
   CpuDevice device_;

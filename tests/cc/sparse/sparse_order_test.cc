@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/saved_bytes.h"
+#include "tests/cc/base/test_settings.h"
 #include "tests/cc/sparse/device_rows_fixture.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -78,7 +79,7 @@ class SparseOrderTest : public testing::Test {
     return gradients;
   }
 
-  const std::mt19937::result_type seed_ = std::random_device()();
+  const std::mt19937::result_type seed_ = TestSeed();
   std::mt19937 random_{seed_};
   Workspace workspace_;
 };

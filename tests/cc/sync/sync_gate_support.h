@@ -44,9 +44,7 @@ class RecordedWait {
   bool has_ended() const {
     return ended_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
-  bool Await() const {
-    return ended_.wait_for(std::chrono::seconds(30)) == std::future_status::ready;
-  }
+  void Await() const { ended_.wait(); }
   StatusCode code() const { return wait_->end.code; }
   std::string message() const { return gate_->StatusOf(*wait_).message(); }
   int64_t round() const { return wait_->round; }
@@ -144,13 +142,6 @@ inline int64_t Open(SyncGate* gate, int num_slots, int num_workers, const std::s
   options.takeover = takeover;
   EXPECT_TRUE(gate->Open({chief}, round, options, false).ok());
   return round;
-}
-
-// Returns after a time that the timer thread has measured.
-inline void AwaitTimer(GateWait::Clock::duration duration) {
-  std::promise<void> fired;
-  TimerQueue::Global().Schedule(duration, [&] { fired.set_value(); });
-  fired.get_future().wait();
 }
 
 // Gates with workers "w0", "w1", ...

@@ -1,9 +1,7 @@
 #include "cc/core/sync/sync_gate.h"
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <future>
 #include <limits>
 #include <memory>
 #include <string>
@@ -16,6 +14,7 @@ namespace condacc {
 namespace {
 
 using For = GateWait::For;
+using std::chrono::seconds;
 
 TEST_F(SyncGateTest, ARoundEndsWhenAllSlotsAreCompleteAndTheChiefAdvances) {
   OpenFor(2, 2);
@@ -163,11 +162,14 @@ TEST_F(SyncGateTest, AHolderThatWasTakenOverCompletesItsSlotInTheSameRound) {
 }
 
 TEST_F(SyncGateTest, ASilentWorkerIsTakenOverInTime) {
-  OpenFor(2, 2, std::chrono::milliseconds(20));
+  OpenFor(2, 2, seconds(20));
   ASSERT_TRUE(w(1).Claim());
   Step(0);
-  ASSERT_TRUE(w(0).wait->Await());
-  EXPECT_EQ(w(0).wait->round(), 1);
+  AdvanceClock(seconds(19));
+  EXPECT_TRUE(w(0).is_waiting());
+  AdvanceClock(seconds(1));
+  w(0).GoOn();
+  EXPECT_EQ(w(0).round, 1);
   EXPECT_EQ(gate_->state().num_takeovers, 1);
 }
 
@@ -228,21 +230,23 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
-  options.report = std::chrono::milliseconds(20);
+  options.report = seconds(20);
   ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
   BeginSession(gate_, "w0");
   ASSERT_TRUE(gate_->Close({"c"}).ok());
   const RecordedWaitPtr known = BeginWait(gate_, For::kOpening, "w0");
   Worker late(gate_, "w1");
   const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w1");
-  EXPECT_FALSE(opening->has_ended());
   const RecordedWaitPtr stranger = BeginWait(gate_, For::kOpening, "w2");
-  ASSERT_TRUE(opening->Await());
+  AdvanceClock(seconds(19));
+  EXPECT_FALSE(opening->has_ended());
+  AdvanceClock(seconds(1));
+  ASSERT_TRUE(opening->has_ended());
   EXPECT_EQ(opening->code(), StatusCode::kOk);
   EXPECT_FALSE(late.Claim());
   late.Finish();
   EXPECT_EQ(late.wait->code(), StatusCode::kOutOfRange);
-  AwaitTimer(std::chrono::milliseconds(60));
+  AdvanceClock(seconds(60));
   EXPECT_FALSE(known->has_ended()) << "it may belong to the next training";
   EXPECT_FALSE(stranger->has_ended()) << "all workers of the training have come";
   Open(gate_.get(), 2, 2, "d");
@@ -252,14 +256,14 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
 TEST_F(SyncGateTest, AWorkerThatComesBeforeTheEndOfATrainingThatNeverBeganWaitsForTheNextOne) {
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
-  options.report = std::chrono::milliseconds(5);
+  options.report = seconds(5);
   int64_t round = 0;
   ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
   ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
   ASSERT_TRUE(Prepare(gate_, {"c", 1}, 0, &round).ok());
   const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
   ASSERT_TRUE(gate_->Close({"c", 1}).ok());
-  AwaitTimer(std::chrono::milliseconds(30));
+  AdvanceClock(seconds(30));
   EXPECT_FALSE(opening->has_ended());
   Open(gate_.get(), 2, 2, "d");
   EXPECT_TRUE(opening->has_ended());
@@ -272,8 +276,10 @@ TEST_F(SyncGateTest, WorkersThatWereStartedAreWaitedForUntilTheyComeButNotForEve
   Step(0);
   EXPECT_TRUE(w(0).is_waiting());
   EXPECT_NE(gate_->Describe().find("of which 1 are waited for"), std::string::npos);
-  gate_->Expect({"c"}, 2, std::chrono::milliseconds(20));
-  ASSERT_TRUE(w(0).wait->Await());
+  gate_->Expect({"c"}, 2, seconds(20));
+  AdvanceClock(seconds(19));
+  EXPECT_TRUE(w(0).is_waiting());
+  AdvanceClock(seconds(1));
   w(0).GoOn();
   Step(0);
   EXPECT_TRUE(gate_->Advance({"c"}, 1));
@@ -357,9 +363,11 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
   w(2).Fail();
   gate_->Leave("w3", RunOf("w3"), /*is_lost=*/false);
   Step(0);
-  const RecordedWaitPtr report =
-      BeginWait(gate_, For::kReport, "", -1, std::chrono::milliseconds(1));
-  ASSERT_TRUE(report->Await());
+  const RecordedWaitPtr report = BeginWait(gate_, For::kReport, "", -1, seconds(20));
+  AdvanceClock(seconds(19));
+  EXPECT_FALSE(report->has_ended());
+  AdvanceClock(seconds(1));
+  ASSERT_TRUE(report->has_ended());
   EXPECT_EQ(report->round(), 1);
   for (const char* part :
        {"round 1 ", "1 of 2 gradients", "computing: w1", "waiting: w0", "lost: w2", "left: w3",
@@ -367,16 +375,20 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
     EXPECT_NE(report->report().find(part), std::string::npos) << report->report();
   }
   // The same round is not reported again.
-  const RecordedWaitPtr again = BeginWait(gate_, For::kReport, "", 1, std::chrono::milliseconds(1));
-  const RecordedWaitPtr other = BeginWait(gate_, For::kReport, "", 0, std::chrono::milliseconds(1));
-  ASSERT_TRUE(other->Await());
+  const RecordedWaitPtr again = BeginWait(gate_, For::kReport, "", 1, seconds(20));
+  const RecordedWaitPtr other = BeginWait(gate_, For::kReport, "", 0, seconds(20));
+  AdvanceClock(seconds(20));
+  EXPECT_TRUE(other->has_ended());
   EXPECT_FALSE(again->has_ended());
   // But the next one is, once it lasts too long.
   w(1).Finish();
   ASSERT_TRUE(gate_->Advance({"c"}, 1));
   w(0).GoOn();
   Step(0);
-  ASSERT_TRUE(again->Await());
+  AdvanceClock(seconds(19));
+  EXPECT_FALSE(again->has_ended());
+  AdvanceClock(seconds(1));
+  ASSERT_TRUE(again->has_ended());
   EXPECT_EQ(again->round(), 2);
 }
 
@@ -403,27 +415,28 @@ TEST_F(SyncGateTest, AReportTellsThatNoChiefTakesTheRound) {
 }
 
 TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
-  std::promise<std::string> logged;
+  std::vector<std::string> lines;
   const auto gate = std::make_shared<SyncGate>(
-      "g", std::chrono::milliseconds(5), [&](const std::string& line) { logged.set_value(line); });
+      "g", seconds(5), [&](const std::string& line) { lines.push_back(line); });
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
-  EXPECT_NE(logged.get_future().get().find("is not open"), std::string::npos);
-  opening->Cancel();  // A second line would throw: the promise is kept.
+  AdvanceClock(seconds(4));
+  EXPECT_TRUE(lines.empty());
+  AdvanceClock(seconds(60));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("is not open after 5.0 s"), std::string::npos) << lines[0];
 }
 
 TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
-  std::atomic<int> num_lines{0};
-  const auto gate = std::make_shared<SyncGate>("g", std::chrono::milliseconds(5),
-                                               [&](const std::string&) { ++num_lines; });
-  const auto await_lines = [&](int count) {
-    while (num_lines.load() < count) AwaitTimer(std::chrono::milliseconds(5));
-  };
+  int num_lines = 0;
+  const auto gate =
+      std::make_shared<SyncGate>("g", seconds(5), [&](const std::string&) { ++num_lines; });
   const RecordedWaitPtr patient = BeginWait(gate, For::kReport, "", -1, std::chrono::hours(1));
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
-  await_lines(1);
+  AdvanceClock(seconds(5));
+  EXPECT_EQ(num_lines, 1);
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
-  options.report = std::chrono::milliseconds(5);
+  options.report = seconds(5);
   SyncGate::Prepared prepared;
   ASSERT_TRUE(gate->Prepare({"c"}, 0, /*volunteers=*/false, &prepared).ok());
   ASSERT_TRUE(gate->Open({"c"}, prepared.round, options, /*volunteers=*/false).ok());
@@ -431,7 +444,8 @@ TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   Worker worker(gate, "w0");
   ASSERT_TRUE(worker.Claim());
   worker.Finish();
-  await_lines(2);
+  AdvanceClock(seconds(60));
+  EXPECT_EQ(num_lines, 2);
   EXPECT_TRUE(worker.is_waiting()) << "the other worker is still expected";
   EXPECT_FALSE(patient->has_ended()) << "lines are logged, and the report is not due";
   worker.wait->Cancel();

@@ -11,6 +11,7 @@ namespace condacc {
 namespace {
 
 using For = GateWait::For;
+using std::chrono::seconds;
 
 TEST_F(SyncGateTest, AWorkerThatIsBackUnderAnotherNameIsNotWaitedForBesideItsSuccessor) {
   OpenFor(3, 2);
@@ -224,34 +225,32 @@ TEST_F(SyncGateTest, ANewWorkerReplacesTheOneWhoseStepEndedFirst) {
 
 // A worker that gives up its wait and tries again makes no progress.
 TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
-  OpenFor(2, 2, std::chrono::milliseconds(200));
+  OpenFor(2, 2, seconds(20));
   ASSERT_TRUE(w(1).Claim());
   Step(0);
-  for (int i = 0; i < 1000 && gate_->state().num_takeovers == 0; ++i) {
-    AwaitTimer(std::chrono::milliseconds(20));
+  for (int i = 0; i < 19; ++i) {
+    AdvanceClock(seconds(1));
     w(0).wait->Cancel();
-    if (w(0).wait->code() == StatusCode::kOk) break;  // The takeover has released it.
     EXPECT_FALSE(w(0).Claim());
     w(0).Finish();
   }
+  EXPECT_EQ(gate_->state().num_takeovers, 0);
+  AdvanceClock(seconds(1));
   EXPECT_EQ(gate_->state().num_takeovers, 1);
+  w(0).GoOn();
 }
 
 TEST_F(SyncGateTest, ACompletedSlotPutsOffATakeover) {
-  using std::chrono::milliseconds;
-  OpenFor(3, 3, milliseconds(600));
+  OpenFor(3, 3, seconds(6));
   ASSERT_TRUE(w(0).Claim());
   ASSERT_TRUE(w(1).Claim());
   Step(2);
-  AwaitTimer(milliseconds(400));
-  const auto progressed = SyncGate::Clock::now();
+  AdvanceClock(seconds(4));
   w(0).Finish();
-  AwaitTimer(milliseconds(400));  // 800 ms after the last slot was claimed.
-  const int64_t num_takeovers = gate_->state().num_takeovers;
-  if (SyncGate::Clock::now() - progressed < milliseconds(600)) {
-    EXPECT_EQ(num_takeovers, 0);
-  }
-  ASSERT_TRUE(w(2).wait->Await());
+  AdvanceClock(seconds(5));  // 9 s after the last slot was claimed.
+  EXPECT_EQ(gate_->state().num_takeovers, 0);
+  AdvanceClock(seconds(1));
+  EXPECT_TRUE(w(2).wait->has_ended());
   EXPECT_EQ(gate_->state().num_takeovers, 1);
 }
 
@@ -371,7 +370,7 @@ TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
     ASSERT_TRUE(Prepare(gate, {"c"}, 0, &round).ok());
     SyncGate::Options options;
     options.num_slots = options.num_workers = 2;
-    options.report = std::chrono::milliseconds(5);
+    options.report = seconds(5);
     options.wait_for_lost = wait_for_lost;
     ASSERT_TRUE(gate->Open({"c"}, round, options, false).ok());
     Worker first(gate, "w0");
@@ -380,18 +379,21 @@ TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
     ASSERT_TRUE(second.Claim());
     const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, "c");
     // The round has been logged before the workers are lost.
-    AwaitTimer(std::chrono::milliseconds(20));
+    AdvanceClock(seconds(20));
     EXPECT_FALSE(full->has_ended());
     first.Fail();
     second.step->Done(true);
     gate->Leave("w1", second.run, /*is_lost=*/false);
+    AdvanceClock(seconds(4));
+    EXPECT_FALSE(full->has_ended());
+    AdvanceClock(seconds(wait_for_lost ? 60 : 1));
+    EXPECT_NE(full->has_ended(), wait_for_lost);
     if (wait_for_lost) {
       ASSERT_TRUE(first.Claim());
       first.Finish();
-      ASSERT_TRUE(full->Await());
+      ASSERT_TRUE(full->has_ended());
       EXPECT_EQ(full->code(), StatusCode::kOk);
     } else {
-      ASSERT_TRUE(full->Await());
       EXPECT_EQ(full->code(), StatusCode::kFailedPrecondition);
       EXPECT_NE(full->message().find("lost: w0; left: w1"), std::string::npos) << full->message();
     }
@@ -404,7 +406,7 @@ std::shared_ptr<SyncGate> GateThatGivesUp() {
   int64_t round = 0;
   EXPECT_TRUE(Prepare(gate, {"c"}, 0, &round).ok());
   SyncGate::Options options;
-  options.report = std::chrono::milliseconds(5);
+  options.report = seconds(5);
   EXPECT_TRUE(gate->Open({"c"}, round, options, false).ok());
   return gate;
 }
@@ -412,7 +414,7 @@ std::shared_ptr<SyncGate> GateThatGivesUp() {
 TEST(SyncGateAbandoned, AChiefWaitsForTheFirstWorkerAsLongAsItTakes) {
   const std::shared_ptr<SyncGate> gate = GateThatGivesUp();
   const RecordedWaitPtr full = BeginWait(gate, For::kFullRound, "c");
-  AwaitTimer(std::chrono::milliseconds(30));
+  AdvanceClock(seconds(30));
   EXPECT_FALSE(full->has_ended());
 }
 
@@ -425,7 +427,7 @@ TEST(SyncGateAbandoned, AFullRoundNeedsNoWorker) {
   worker.step->Done(true);
   EXPECT_TRUE(full->has_ended());
   gate->Leave("w0", worker.run, /*is_lost=*/false);
-  AwaitTimer(std::chrono::milliseconds(30));
+  AdvanceClock(seconds(30));
   EXPECT_FALSE(other->has_ended());
 }
 

@@ -1,7 +1,7 @@
 """Plants each bug of bugs.py in a copy of the core, and has the explorer find it.
 
-Fails if a bug is not found in as many schedules as the C++ tests explore, or if it cannot be
-planted because the core has changed.
+Fails if a bug is not found in as many schedules as .ci/run explores, or if it cannot be planted
+because the core has changed.
 
 usage: python tests/cc/explorer/planted/run.py [WORD]
 
@@ -19,10 +19,9 @@ from build_explorer import EXPLORER, build
 
 ROOT = Path(__file__).resolve().parents[4]
 CACHE = ROOT / "build/planted"
-# The number of schedules that `make cc-test` explores, from a fixed seed, so that the outcome is
-# always the same.
+# The schedules that .ci/run explores, so that the outcome is always the same.
 NUM_SCHEDULES, FIRST_SEED = "60000", "1"
-TIMEOUT_SECS = 120  # A bug may make a schedule endless.
+TIMEOUT_SECS = 600  # A bug may make a schedule endless.
 
 
 def explore(program: Path, name: str) -> str | None:
@@ -62,7 +61,7 @@ def main() -> int:
     num_missed = 0
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
-        for part in (Path("cc/core"), EXPLORER):
+        for part in (Path("cc/core"), Path("tests/cc/base"), EXPLORER):
             shutil.copytree(ROOT / part, tree / part)
         healthy = build(tree, CACHE)
         for program in sorted({bug.program for bug in bugs}):

@@ -1,9 +1,15 @@
+// Tests of the real queue, with the real clock. Nothing depends on when its thread gets a
+// processor.
 #include "cc/core/base/timer_queue.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -16,6 +22,20 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+
+namespace {
+
+std::atomic<bool> refuses_threads{false};
+
+}  // namespace
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) {
+  if (refuses_threads) return EAGAIN;
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  return create(thread, attributes, start, argument);
+}
 
 namespace condacc {
 namespace {
@@ -47,11 +67,38 @@ class Log {
 
 TimerQueue& Queue() { return TimerQueue::Global(); }
 
+// Keeps the thread of the queue busy, so that nothing that is due is called meanwhile.
+class BusyQueue {
+ public:
+  BusyQueue() {
+    std::promise<void> has_begun;
+    Queue().Schedule(milliseconds(0), [&has_begun, end = may_end_.get_future().share()] {
+      has_begun.set_value();
+      end.wait();
+    });
+    has_begun.get_future().wait();
+  }
+  ~BusyQueue() { may_end_.set_value(); }
+
+ private:
+  std::promise<void> may_end_;
+};
+
 // Returns when all functions that were due before have run.
 void AwaitWhatIsDue() {
   Log log;
   Queue().Schedule(milliseconds(0), log.Entry(0));
   log.Await(1);
+}
+
+// Must be the first test: the thread is started once in a process.
+TEST(TimerQueue, WithoutAThreadRefusesAFunctionAndTriesAgainForTheNext) {
+  Log log;
+  refuses_threads = true;
+  EXPECT_EQ(Queue().Schedule(milliseconds(0), log.Entry(1)), TimerQueue::kNoTicket);
+  refuses_threads = false;
+  EXPECT_NE(Queue().Schedule(milliseconds(0), log.Entry(2)), TimerQueue::kNoTicket);
+  EXPECT_EQ(log.Await(1), std::vector<int>{2});
 }
 
 TEST(TimerQueue, CallsTheFunctionOnceAndNotBeforeItsTime) {
@@ -85,9 +132,12 @@ TEST(TimerQueue, AnEarlyDeadlineDoesNotWaitForALateOneThatCameFirst) {
 
 TEST(TimerQueue, WhatIsCancelledIsNeverCalled) {
   Log log;
-  const auto cancelled = Queue().Schedule(milliseconds(300), log.Entry(1));
-  Queue().Cancel(cancelled);
-  Queue().Schedule(milliseconds(300), log.Entry(2));
+  {
+    const BusyQueue busy;
+    const auto cancelled = Queue().Schedule(milliseconds(0), log.Entry(1));
+    Queue().Schedule(milliseconds(0), log.Entry(2));
+    Queue().Cancel(cancelled);
+  }
   EXPECT_EQ(log.Await(1), std::vector<int>{2});
 }
 
@@ -143,22 +193,23 @@ TEST(TimerQueue, ALongFunctionDelaysNoOther) {
 
 TEST(TimerQueue, LivesInAForkedProcess) {
   Log log;
-  const auto before = Queue().Schedule(milliseconds(200), log.Entry(1));
+  auto busy = std::make_unique<BusyQueue>();
+  Queue().Schedule(milliseconds(0), log.Entry(1));
   Log in_child;
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(60);  // Ends a child that waits for ever.
+    alarm(600);  // Ends a child that waits for ever.
     Queue().Schedule(milliseconds(0), in_child.Entry(2));
     const bool is_right = in_child.Await(1) == std::vector<int>{2} &&  //
                           log.Await(1) == std::vector<int>{1};
     _exit(is_right ? 0 : 1);
   }
+  busy.reset();
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(log.Await(1), std::vector<int>{1});
-  Queue().Cancel(before);
 }
 
 #endif
