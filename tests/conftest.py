@@ -191,8 +191,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in [] if has_gpu() else items:
             item.add_marker(pytest.mark.skip(reason="TensorFlow sees no GPU on this machine"))
     for item in items:
-        limit = LONG_LIMIT_SECS if item.get_closest_marker("long") else LIMIT_SECS
-        item.add_marker(pytest.mark.timeout(limit), append=False)
+        if item.get_closest_marker("timeout") is None:
+            limit = LONG_LIMIT_SECS if item.get_closest_marker("long") else LIMIT_SECS
+            item.add_marker(pytest.mark.timeout(limit))
 
 
 def _load(library: str, kind: str = "dense") -> Any:

@@ -16,27 +16,41 @@ TESTS = Path(__file__).parents[1]
 # Files that measure something, or that a person runs by hand and reads.
 _WITH_A_CLOCK = (
     "support/waiting.py",
+    "aarch64/",
     "benchmarks/",
     "cc/",
+    "conftest.py",  # It sets the limit of each test.
     "gpu/",
+    "processes/isolated.py",
+    "processes/test_isolated.py",
     "reliability/",
     "soak/soak.py",
 )
-_CLOCKS = re.compile(
-    r"\bsleep\(|\b(?:monotonic|perf_counter|process_time|thread_time)(?:_ns)?\(|time\.time\("
-    r"|\b(?:VmRSS|VmHWM|ru_maxrss)\b|mark\.timeout"
-)
+_CLOCKS = {
+    f"time.{name}{unit}"
+    for name in ("sleep", "monotonic", "perf_counter", "process_time", "thread_time", "time")
+    for unit in ("", "_ns")
+}
+_MEMORY = re.compile(r"\b(?:VmRSS|VmHWM|ru_maxrss)\b")
 _WAITS = ("join", "wait", "result", "communicate", "run", "check_output", "check_call", "call")
-# Only tests of the real timers and threads, and the explorer's own clock, look at one.
-_WITH_A_CLOCK_IN_CPP = ("base/", "explorer/", "fuzz/", "gpu/", "mutants/")
+# Tests of the real timers and threads, clocks that take the place of one, and what prints seconds.
+_WITH_A_CLOCK_IN_CPP = ("base/", "explorer/", "fuzz/", "gpu/", "mutants/", "scale/", "stand_ins/")
 _CLOCKS_IN_CPP = re.compile(r"sleep_for|sleep_until|_clock::now|clock_gettime|getrusage")
 
 
-def _limits(tree: ast.AST) -> Iterator[int]:
-    """Yields the lines of waits whose limit is a number of seconds."""
-    for node in ast.walk(tree):
+def _looks(text: str) -> Iterator[int]:
+    """Yields the lines that look at a clock or at memory, or wait for a number of seconds.
+
+    Programs in strings, which tests start, may sleep.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if _MEMORY.search(line):
+            yield number
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call):
             continue
+        if ast.unparse(node.func) in (*_CLOCKS, "pytest.mark.timeout"):
+            yield node.lineno
         name = getattr(node.func, "attr", getattr(node.func, "id", None))
         limits = [keyword.value for keyword in node.keywords if keyword.arg == "timeout"]
         limits += node.args[:1] if name in ("join", "wait", "result") else []
@@ -51,9 +65,7 @@ def test_only_one_file_of_the_tests_has_a_clock():
         name = path.relative_to(TESTS).as_posix()
         if name.startswith(_WITH_A_CLOCK) or path == Path(__file__):
             continue
-        text = path.read_text()
-        lines = [number for number, line in enumerate(text.splitlines(), 1) if _CLOCKS.search(line)]
-        found += [f"{name}:{line}" for line in [*lines, *_limits(ast.parse(text))]]
+        found += [f"{name}:{line}" for line in _looks(path.read_text())]
     assert found == []
 
 
@@ -68,7 +80,14 @@ def test_no_test_of_the_core_looks_at_a_clock():
 
 
 @pytest.mark.parametrize(
-    "code", ["thread.join(30)", "event.wait(timeout=2.5)", "subprocess.run(a, timeout=60)"]
+    "code",
+    [
+        "thread.join(30)",
+        "event.wait(timeout=2.5)",
+        "subprocess.run(a, timeout=60)",
+        "assert time.monotonic() < end",
+        "read('VmRSS')",
+    ],
 )
-def test_a_limit_in_seconds_is_found(code):
-    assert list(_limits(ast.parse(code))) == [1]
+def test_looks_and_limits_are_found(code):
+    assert list(_looks(code)) == [1]
