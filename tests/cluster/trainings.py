@@ -143,7 +143,10 @@ class Training(abc.ABC):
         log.add("left", task=task.task_id)
         if task.is_chief:
             until(self._all_have_left, "no update is under way")
-            with v1.Session(task.master, config=task.session_config) as session:
+            # The servers of other workers may have ended.
+            needed = ["/job:ps", f"/job:worker/task:{task.task_id}"]
+            config = v1.ConfigProto(device_filters=needed)
+            with v1.Session(task.master, config=config) as session:
                 log.add("final", weights=read(session))
 
     def _all_have_left(self) -> bool:
