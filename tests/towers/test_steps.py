@@ -101,19 +101,20 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
             for _ in range(3):
                 with pytest.raises(tf.errors.InvalidArgumentError, match="second tower fails"):
                     session.run(fetches, {**feed, fails: True})
-            until(lambda: memory().held == before, "a failed step holds nothing")
+            until(lambda: memory().held <= before, "a failed step holds nothing")
             announcement.clear()
             run = Background(lambda: session.run(fetches, feed))
             announcement.wait()  # The first gradient is in the sum now.
-            assert memory().held >= before + 4 * BIG
+            assert memory().held > before + 2 * BIG, "half of a gradient"
             session.close()
             assert isinstance(run.error(), tf.errors.CancelledError)
             # The session's resources live as long as the session itself.
-            until(lambda: memory().held == before, "a cancelled step holds nothing")
+            until(lambda: memory().held <= before, "a cancelled step holds nothing")
         with new_session() as session:
             session.run(enqueue)
             done = session.run(total, feed)
             assert np.all((done if kind == "dense" else done.values) == 2.0)
+            until(lambda: memory().held <= before, "a step that has ended holds nothing")
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])

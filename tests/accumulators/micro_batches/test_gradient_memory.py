@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
+from tests.processes.isolated import isolated
 from tests.support.gpus import skip_on_gpu
 from tests.support.memory import MEGABYTE, memory
 
@@ -13,6 +14,7 @@ pytestmark = pytest.mark.kinds("dense")
 GRADIENT_BYTES = 16 * MEGABYTE
 
 
+@isolated()  # Nothing else in the process frees memory meanwhile.
 def test_a_large_gradient_is_not_held_until_the_update(ours):
     skip_on_gpu("a GPU has other rules for what is held")
     size = GRADIENT_BYTES // 4

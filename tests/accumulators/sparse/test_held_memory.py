@@ -53,7 +53,7 @@ def test_a_take_of_a_single_gradient_in_order_needs_no_memory(ours):
     acc.apply_grad(*gradient())
     before = memory().held
     taken = acc.take_grad(1)
-    assert memory().peak == before
+    assert memory().peak <= before
     np.testing.assert_array_equal(taken.indices, np.arange(ROWS))
     np.testing.assert_array_equal(taken.values[::997], np.float32(1))
 
