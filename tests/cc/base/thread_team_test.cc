@@ -37,7 +37,7 @@ class Threads {
 
  private:
   std::vector<std::thread> threads_;
-  int num_scheduled_ = 0;
+  std::atomic<int> num_scheduled_{0};  // Helpers read it, too.
 };
 
 // Runs a loop whose chunks wait for each other: no thread ends its first one before `number`

@@ -75,13 +75,13 @@ class Rounds {
   }
 
   // Returns how much it looks at in the steps of a round's workers.
-  int64_t Step() {
+  int64_t RunSteps() {
     const int64_t before = num_looks;
     for (const std::string& worker : workers_) Step(worker);
     return num_looks - before;
   }
   // The same for the end of the round.
-  int64_t End() {
+  int64_t EndRound() {
     const int64_t before = num_looks;
     gate_->Wait(std::make_shared<GateWait>(GateWait::For::kFullRound, "", "chief", 0, kNothing));
     EXPECT_TRUE(gate_->Advance(chief_, round_++));
@@ -109,16 +109,16 @@ class Rounds {
 TEST(GateScale, AStepMakesTheGateLookAtAsMuchHoweverManyWorkersThereAre) {
   for (const int num_workers : {16, 64, 256, 1024, 4096}) {
     Rounds rounds(num_workers);
-    rounds.Step();
-    rounds.End();
+    rounds.RunSteps();
+    rounds.EndRound();
     const double begun = CpuSeconds();
-    const int64_t num_looks_of_steps = rounds.Step();
+    const int64_t num_looks_of_steps = rounds.RunSteps();
     const double seconds = CpuSeconds() - begun;
     std::printf("%4d workers: %.1f looks and %.2f us of CPU for a worker's step\n", num_workers,
                 static_cast<double>(num_looks_of_steps) / num_workers, 1e6 * seconds / num_workers);
     EXPECT_LE(num_looks_of_steps, 10 * num_workers);
     // Otherwise, looks are not counted any more: the end of a round concerns all workers.
-    EXPECT_GE(rounds.End(), num_workers);
+    EXPECT_GE(rounds.EndRound(), num_workers);
   }
 }
 
