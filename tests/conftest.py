@@ -84,6 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "isolated(variables, alone, status): see `isolated` in tests/processes/isolated.py",
     )
     config.addinivalue_line(
+        "markers", "weighted_means(part): not on a GPU if the test has this part in its name"
+    )
+    config.addinivalue_line(
         "markers", "needs_resource: cannot be run on a handle that is a reference to a string"
     )
 
@@ -169,7 +172,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The handle of TensorFlow's own sparse accumulator is a reference, which works only in graphs and
     in control flow of version 1. Tests in other modes are not run on it. Tests for a GPU are
-    skipped where there is none.
+    skipped where there is none, and means of sparse gradients with weights where there is one.
     """
 
     def can_be_run(item: pytest.Item) -> bool:
@@ -180,6 +183,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return not (has_reference and item.get_closest_marker("needs_resource"))
 
     items[:] = filter(can_be_run, items)
+    for item in items:
+        marker = item.get_closest_marker("weighted_means")
+        if marker and marker.args[0] in item.name:
+            from tests.support.gpus import NO_WEIGHTED_MEANS, has_gpu
+
+            item.add_marker(pytest.mark.skipif(has_gpu(), reason=NO_WEIGHTED_MEANS))
     # TensorFlow places operations on a GPU by itself if they have kernels for one.
     if config.getoption("--device") == "gpu":
         import tensorflow as tf

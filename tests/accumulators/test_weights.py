@@ -59,6 +59,7 @@ def test_a_gradient_behind_many_without_weight_and_rows_is_taken():
     assert _taken(accumulator, 1025) == {2: 1.0, 5: 2.0, 6: 3.0}
 
 
+@pytest.mark.weighted_means("[MEAN")
 @pytest.mark.parametrize(
     "reduction_type, expected",
     [

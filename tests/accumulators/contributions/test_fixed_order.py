@@ -137,6 +137,7 @@ def is_run(run: Callable, kind: Kind, with_weight: bool) -> bool:
     return not with_weight and kind in (KINDS["dense MEAN"], KINDS["sparse MEAN"])
 
 
+@pytest.mark.weighted_means("weighted-sparse MEAN")
 @pytest.mark.narrow(to=is_run)
 @every_mode
 @every_kind
@@ -147,6 +148,7 @@ def test_the_bits_do_not_depend_on_the_order_of_arrival(run, kind, with_weight):
         assert _bits(run(kind, kind.ordered, order, with_weight)) == expected
 
 
+@pytest.mark.weighted_means("sparse MEAN")
 @every_kind
 def test_a_take_of_some_contributors_adds_them_in_order(kind):
     expected = _bits(_eagerly(kind, kind.plain, [1, 2, 4], True))
@@ -218,6 +220,7 @@ def test_the_operation_needs_both_attributes(attributes):
         )
 
 
+@pytest.mark.weighted_means("sparse")
 @every_mode
 @dense_and_sparse
 def test_contributors_may_have_weights_in_order_of_arrival_too(run, kind):

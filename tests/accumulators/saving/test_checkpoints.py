@@ -81,6 +81,7 @@ def test_a_restored_round_ends_with_the_bits_of_an_undisturbed_one(kind, dtype, 
     assert take(saved, 6).tobytes() == expected.tobytes()
 
 
+@pytest.mark.weighted_means("sparse")
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_that_came_early_are_saved_and_added_in_order(kind, tmp_path):
     def ordered(num_contributors=6):
@@ -107,6 +108,7 @@ def test_gradients_that_came_early_are_saved_and_added_in_order(kind, tmp_path):
             tf.train.Checkpoint(accumulator=other).restore(path)
 
 
+@pytest.mark.weighted_means("sparse")
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_of_version_1_are_read_and_written_byte_by_byte(kind):
     state = zlib.decompress(base64.b64decode(VERSION_1[kind]))
@@ -129,6 +131,7 @@ def test_states_of_version_1_are_read_and_written_byte_by_byte(kind):
         np.testing.assert_allclose(take(accumulator, 4), expected)
 
 
+@pytest.mark.weighted_means("sparse")
 @pytest.mark.parametrize("kind", KINDS)
 def test_step_drops_contributors_and_weights_are_restored(kind, tmp_path):
     saved = make(kind)
