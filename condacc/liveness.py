@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from condacc import _times
+
 # The first bytes that an HTTP/2 client sends, and its settings, of which there are none. A gRPC
 # server answers with its own settings before it knows what the client wants.
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _NO_SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-_INTERVAL_SECS = 1.0
-_ANSWER_SECS = 0.8  # The time limit of one request. A stopped watch ends within about this time.
 
 
 class Answer(enum.Enum):
@@ -124,12 +124,13 @@ class Watch:
         num_reported = 0
         is_reported = False
         asked = time.monotonic()
-        wait_secs = _INTERVAL_SECS
+        wait_secs = _times.current.interval_secs
         while not self._stopped.wait(wait_secs):
             began = time.monotonic()
-            answer = probe(address, _ANSWER_SECS)
+            times = _times.current
+            answer = probe(address, times.answer_secs)
             before, asked = asked, time.monotonic()
-            wait_secs = max(_INTERVAL_SECS - (asked - began), 0.2)
+            wait_secs = max(times.interval_secs - (asked - began), times.pause_secs)
             if self._stopped.is_set():
                 return
             if answer is Answer.ANSWERED:
@@ -137,12 +138,13 @@ class Watch:
                     self._on_answer(name)
                 is_reported = False
             if answer is Answer.ANSWERED or not self._is_silence(answer, previous):
-                previous, silent_secs, num_reported = answer, 0.0, 0
+                previous = answer if answer is Answer.ANSWERED else Answer.REFUSED
+                silent_secs, num_reported = 0.0, 0
                 continue
             if answer is not previous:
                 silent_secs, num_reported = 0.0, 0
             previous = answer
-            silent_secs += min(asked - before, _INTERVAL_SECS + _ANSWER_SECS)
+            silent_secs += min(asked - before, times.interval_secs + times.answer_secs)
             while num_reported < len(self._limits) and silent_secs >= self._limits[num_reported]:
                 self._on_silent(name, self._limits[num_reported], answer)
                 num_reported += 1
@@ -151,7 +153,7 @@ class Watch:
     def _is_silence(self, answer: Answer, previous: Answer) -> bool:
         """Returns whether a server that gives no answer is silent.
 
-        Unless refusals are reported, a server is silent only if it accepts connections, and did so
-        before.
+        Unless refusals are reported, a server is silent only if it accepts connections, and has
+        answered before.
         """
         return self._reports_refused or (answer is Answer.SILENT and previous is not Answer.REFUSED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Sequence
 
+from condacc import _times
 from condacc.launch._task import Task
 
-_KILL_SECS = 2.0  # The time between SIGTERM and SIGKILL.
 _TERMINATED = 128 + signal.SIGTERM
 
 
@@ -119,7 +119,8 @@ class Endings:
             self._end((task for task in self._servers if task.is_running), now)
 
     def _end(self, tasks: Iterable[Task], now: float) -> None:
+        kill_at = now + _times.current.kill_ended_secs
         for task in tasks:
             if task.process is not None and task not in self._ended:
                 self._ended.add(task)
-                task.process.plan((now, signal.SIGTERM), (now + _KILL_SECS, signal.SIGKILL))
+                task.process.plan((now, signal.SIGTERM), (kill_at, signal.SIGKILL))

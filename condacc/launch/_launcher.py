@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from condacc import _times
 from condacc.launch._cluster import Place
 from condacc.launch._endings import Endings
 from condacc.launch._output import Output
@@ -17,16 +18,7 @@ from condacc.launch._silences import Silences
 from condacc.launch._task import Task, how_it_ended
 
 _LOG_LEVEL, _NOTHING = "TF_CPP_MIN_LOG_LEVEL", "3"
-_LONGEST_WAIT_SECS = 1.0
-_SAME_KEY_SECS = 0.3  # A second signal within this time was sent along with the first one.
-_INTERRUPTED_SECS = 4.7  # An interrupted launcher ends after this time in any case.
-_REMAINS_SECS = 1.0
-_REMAINS_POLL_SECS = 0.05
-_ENDING_SIGNALS = {
-    signal.SIGINT: ((0.0, signal.SIGINT), (2.0, signal.SIGTERM), (4.0, signal.SIGKILL)),
-    signal.SIGTERM: ((0.0, signal.SIGTERM), (4.0, signal.SIGKILL)),
-    signal.SIGHUP: ((0.0, signal.SIGTERM), (4.0, signal.SIGKILL)),
-}
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FORWARDED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 _OTHER_SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGCHLD)
 
@@ -121,15 +113,16 @@ class Launcher:
 
     def _timeout(self) -> float:
         if any(task.is_over and _is_ending(task) for task in self._tasks):
-            return _REMAINS_POLL_SECS  # No signal comes when the last process of a group ends.
+            # No signal comes when the last process of a group ends.
+            return _times.current.remains_poll_secs
         times = [task.restart_at for task in self._tasks] + [self._endings.next_at]
         times += [task.process.next_step for task in self._tasks if task.process is not None]
         now = self._now()
-        return min([_LONGEST_WAIT_SECS, *(at - now for at in times if at is not None)])
+        return min([_times.current.turn_secs, *(at - now for at in times if at is not None)])
 
     def _is_over(self) -> bool:
         if self._interrupted_by is not None and (
-            self._now() - self._interrupted_at > _INTERRUPTED_SECS
+            self._now() - self._interrupted_at > _times.current.interrupted_secs
         ):
             return True
         return all(task.is_over and not _is_ending(task) for task in self._tasks)
@@ -194,9 +187,9 @@ class Launcher:
     def _interrupt(self, number: signal.Signals) -> None:
         now = self._now()
         is_first = self._interrupted_by is None
-        if not is_first and now - self._interrupted_at < _SAME_KEY_SECS:
+        if not is_first and now - self._interrupted_at < _times.current.same_key_secs:
             return
-        steps = _ENDING_SIGNALS[number] if is_first else ((0.0, signal.SIGKILL),)
+        steps = _ending_steps(number) if is_first else [(0.0, signal.SIGKILL)]
         if is_first:
             self._interrupted_by, self._interrupted_at = number, now
         self._output.say(f"{number.name}: all tasks are {'told to end' if is_first else 'killed'}.")
@@ -212,11 +205,11 @@ class Launcher:
 
     def _wait_for_remains(self) -> None:
         """Gives processes that tasks have left behind some time to end by themselves."""
-        end = time.monotonic() + _REMAINS_SECS
+        end = time.monotonic() + _times.current.remains_secs
         while time.monotonic() < end and self._interrupted_by is None:
             if not any(task.process and task.process.has_remains() for task in self._tasks):
                 return
-            for number in self._signals.wait(_REMAINS_POLL_SECS):
+            for number in self._signals.wait(_times.current.remains_poll_secs):
                 self._on_signal(number)
 
     def _summarize(self) -> None:
@@ -229,13 +222,22 @@ class Launcher:
     def _write_rest(self) -> None:
         """Waits until the output is written. A signal ends the wait."""
         self._output.finish()
-        end = time.monotonic() + 0.2
+        end = time.monotonic() + _times.current.rest_secs
         while not self._output.join(0.05):
             if self._interrupted_by is not None and time.monotonic() > end:
                 return
             for number in self._signals.wait(0.0):
                 if number in _ENDING_SIGNALS:
                     self._interrupted_by = self._interrupted_by or number
+
+
+def _ending_steps(number: signal.Signals) -> list[tuple[float, signal.Signals]]:
+    """Returns what tasks are sent after an ending signal, and how many seconds after it."""
+    times = _times.current
+    steps = [(0.0, signal.SIGTERM), (times.kill_secs, signal.SIGKILL)]
+    if number == signal.SIGINT:
+        steps[:1] = [(0.0, signal.SIGINT), (times.terminate_secs, signal.SIGTERM)]
+    return steps
 
 
 def _is_ending(task: Task) -> bool:

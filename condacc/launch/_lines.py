@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from condacc import _times
+
 MAX_LINE_BYTES = 1 << 16
-PROGRESS_SECS = 0.3  # The shortest time between two shown states of a progress bar.
-_SETTLED_SECS = 0.1
 _LINE_END = re.compile(rb"\r?\n|\r(?!\n|\Z)")
 
 
@@ -14,8 +14,8 @@ class LineSplitter:
     """Cuts a stream of bytes into lines.
 
     A carriage return ends a line as a newline does, because programs write it before or after each
-    state of a progress bar. Of these states, the newest is returned every `PROGRESS_SECS`. A line
-    that is longer than `MAX_LINE_BYTES` is returned in pieces.
+    state of a progress bar. Of these states, the newest is returned now and then. A line that is
+    longer than `MAX_LINE_BYTES` is returned in pieces.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class LineSplitter:
         if not due:
             return []
         self._shown, self._state = due[-1], b""
-        self._next_state_at = now + PROGRESS_SECS
+        self._next_state_at = now + _times.current.progress_secs
         return due[-1:]
 
     def close(self) -> list[bytes]:
@@ -69,7 +69,8 @@ class LineSplitter:
         states = [(self._next_state_at, self._state)]
         if self._in_progress or self._rest.endswith(b"\r"):
             rest = self._rest.rstrip(b"\r")
-            states.append((max(self._next_state_at, self._fed_at + _SETTLED_SECS), rest))
+            settled_at = self._fed_at + _times.current.settled_secs
+            states.append((max(self._next_state_at, settled_at), rest))
         return [each for each in states if each[1].strip() and each[1] != self._shown]
 
     def _end_line(self, line: bytes, end: bytes) -> list[bytes]:

@@ -6,12 +6,11 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
+from condacc import _times
 from condacc.launch._cluster import Place, filled, tf_config
 from condacc.launch._processes import Guard, TaskProcess
 
 _CANNOT_START = 126
-_QUICK_SECS = 30.0  # A task that is lost sooner than this after its start has not trained yet.
-_MAX_DELAY_SECS = 10.0
 
 
 class Task:
@@ -104,10 +103,10 @@ class Task:
 
         There is no delay unless the task died at once. Then it grows with each loss in a row.
         """
-        is_quick = now - self._started_at < _QUICK_SECS
+        is_quick = now - self._started_at < _times.current.quick_secs
         self._quick_losses = self._quick_losses + 1 if is_quick else 0
         exponent = min(self._quick_losses, 10) - 1
-        delay = min(2.0**exponent, _MAX_DELAY_SECS) if is_quick else 0.0
+        delay = min(2.0**exponent, _times.current.max_delay_secs) if is_quick else 0.0
         self.restart_at = now + delay
         return delay
 

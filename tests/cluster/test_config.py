@@ -14,11 +14,12 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from condacc import liveness
+from condacc import _times as times_of_condacc
 from condacc.tf_config import read
 from tests.processes.forked_python import forked_python
 from tests.support.ports import free_cluster, free_ports
-from tf_condacc import cluster
+from tests.support.waiting import PATIENCE_SECS
+from tf_condacc import _times, cluster
 from tf_condacc.cluster import (
     GreedyLoadBalancingStrategy,
     _connections,
@@ -164,7 +165,8 @@ def test_the_kernel_watches_the_connections_of_the_cluster_only(connections):
 
 
 def test_a_connection_to_a_process_that_does_not_read_is_not_lost(connections, monkeypatch):
-    monkeypatch.setattr(_connections, "_LOST_SECS", 0)
+    monkeypatch.setattr(_times, "current", _times.Times(lost_connection_secs=-1))
+    monkeypatch.setattr(_connections, "_options", tuple)  # The kernel knows no such time.
     *_, connection = connections
     connection.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -185,16 +187,22 @@ def test_a_server_on_a_port_that_is_taken_is_named():
 
 
 def test_a_warning_says_that_a_host_name_cannot_be_resolved(monkeypatch):
-    monkeypatch.setattr(liveness, "_INTERVAL_SECS", 0.01)
+    def resolve(*arguments: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    times = times_of_condacc.Times(interval_secs=0.01)
+    monkeypatch.setattr(times_of_condacc, "current", times)
     logged: queue.Queue = queue.Queue()
     monkeypatch.setattr(_liveness._LOG, "warning", lambda text, *values: logged.put(text % values))
     watch = watch_with_warnings({"ps 0": "no-such-host.invalid:1"}, 0.01)
     watch.start()
-    assert logged.get(timeout=60) == (
+    assert logged.get(timeout=PATIENCE_SECS) == (
         "ps 0 (no-such-host.invalid:1) has not answered for 0.01 s: its host name cannot be "
         "resolved. Steps that need it wait."
     )
     watch.stop()
+    assert watch.join(PATIENCE_SECS)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from condacc.liveness import Answer
+from tests.support.waiting import PATIENCE_SECS, until_set
+from tf_condacc import _times
 from tf_condacc.cluster import _liveness
 
 A, R, S = Answer.ANSWERED, Answer.REFUSED, Answer.SILENT
@@ -39,13 +41,13 @@ def test_a_worker_is_lost_when_it_refuses_twice_after_an_answer(monkeypatch, ans
         return answer or Answer.UNRESOLVED
 
     monkeypatch.setattr(_liveness, "probe", probe)
-    monkeypatch.setattr(_liveness, "_INTERVAL_SECS", 0.0)
-    monkeypatch.setattr(_liveness, "_FIRST_INTERVAL_SECS", 0.0)
+    times = _times.Times(worker_interval_secs=0, first_interval_secs=0)
+    monkeypatch.setattr(_times, "current", times)
     workers = _liveness.LostWorkers({"worker 1": "localhost:1"}, told.append)
     workers.start()
-    assert all_asked.wait(20)
+    until_set(all_asked, "all answers are given")
     workers.stop()
-    assert workers.join(20)
+    assert workers.join(PATIENCE_SECS)
     assert told == ["worker 1"] * num_told
 
 
@@ -60,11 +62,11 @@ def test_a_worker_that_has_not_answered_is_asked_more_often(monkeypatch):
         return Answer.ANSWERED if address == "known" else Answer.REFUSED
 
     monkeypatch.setattr(_liveness, "probe", probe)
-    monkeypatch.setattr(_liveness, "_INTERVAL_SECS", 3600.0)
-    monkeypatch.setattr(_liveness, "_FIRST_INTERVAL_SECS", 0.0)
+    times = _times.Times(worker_interval_secs=PATIENCE_SECS, first_interval_secs=0)
+    monkeypatch.setattr(_times, "current", times)
     workers = _liveness.LostWorkers({"a": "known", "b": "new"}, asked.append)
     workers.start()
-    assert enough.wait(20)
+    until_set(enough, "the new worker is asked ten times")
     workers.stop()
-    assert workers.join(20)
+    assert workers.join(PATIENCE_SECS)
     assert asked.count("known") == 1

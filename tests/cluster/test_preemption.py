@@ -6,8 +6,7 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,15 +16,19 @@ from tests.processes.clusters import ForkedCluster
 from tests.processes.forked_python import forked_python
 from tests.processes.isolated import isolated
 from tests.support.sync_replicas_log import check_rounds
+from tests.support.waiting import run_program
 
 CHIEF, LAST = ("worker", 0), ("worker", 2)
 REPLICAS = 3  # All workers are needed, and no slot is ever taken over.
 TERMINATED = 143
-LIMIT_SECS = 4  # The launcher gives tasks this much time.
 
 
 class Preemptions:
-    """The preemptions, each with what has to hold afterwards."""
+    """The preemptions, each with what has to hold afterwards.
+
+    Args:
+        cluster: The cluster, on which training is under way.
+    """
 
     def __init__(self, cluster: ForkedCluster) -> None:
         self._cluster = cluster
@@ -84,27 +87,53 @@ class Preemptions:
             assert weight == expected, f"{name} is {weight} at step {saved}, not {expected}"
 
 
-@isolated()
-def test_a_training_survives_the_preemption_of_each_task(tmp_path):
-    training = trainings.SyncTraining(tmp_path, num_ps=1, replicas=REPLICAS)
+def survive(training: trainings.Training, *preemptions: Callable[[Preemptions], None]) -> None:
     with training.cluster as cluster:
-        preemptions = Preemptions(cluster)
         cluster.start()
         cluster.await_steps(20, 0, 1, 2)
-        preemptions.worker()
-        preemptions.chief()
-        preemptions.chief_that_waits()
-        preemptions.all_together()
+        for preempt in preemptions:
+            preempt(Preemptions(cluster))
         trainings.tell_all_to_leave(cluster)
         assert set(cluster.await_end().values()) == {0}, cluster.messages()[-4000:]
+        assert "the process ends after" not in cluster.messages()
     training.check()
 
 
+@isolated()
+@pytest.mark.clusters
+def test_a_training_survives_the_preemption_of_tasks_whose_steps_end(tmp_path):
+    training = trainings.SyncTraining(tmp_path, num_ps=1, replicas=REPLICAS)
+    survive(training, Preemptions.worker, Preemptions.chief)
+
+
+@isolated()
+@pytest.mark.clusters
+def test_a_training_survives_the_preemption_of_a_chief_that_waits_for_another_task(tmp_path):
+    training = trainings.SyncTraining(tmp_path, 1, REPLICAS, preempted_step_secs=3)
+    survive(training, Preemptions.chief_that_waits)
+
+
+class PreemptedTogether(trainings.SyncTraining):
+    """A training whose workers do not wait for a chief that has left already."""
+
+    def _be(self, job: str, task_id: int, number: int) -> None:
+        if task_id != 0:
+            self._times = {"preempted_step_secs": 0.5}
+        super()._be(job, task_id, number)
+
+
+@isolated()
+@pytest.mark.clusters
+def test_a_training_survives_the_preemption_of_all_tasks_at_once(tmp_path):
+    survive(PreemptedTogether(tmp_path, 1, REPLICAS), Preemptions.all_together)
+
+
 ALONE = """
-import logging, os, signal, sys, threading
+import functools, logging, os, signal, sys, threading
 import tensorflow as tf, tf_condacc
 logging.basicConfig(level=logging.WARNING)
 v1 = tf.compat.v1
+start = functools.partial(tf_condacc.cluster.start, preemption_secs=600)
 def terminate(): os.kill(os.getpid(), signal.SIGTERM)
 def wait_in_a_step(task, **arguments):
     with tf.Graph().as_default():
@@ -120,30 +149,24 @@ def wait_in_a_step(task, **arguments):
 
 def run(code: str) -> tuple[int, str]:
     """Runs a program that trains alone; returns its exit status and what it has written."""
-    done = subprocess.run(
-        [*forked_python(), "-c", ALONE + code], capture_output=True, text=True, timeout=60
-    )
+    done = run_program([*forked_python(), "-c", ALONE + code])
     return done.returncode, done.stdout + done.stderr
 
 
 def test_a_chief_without_a_folder_says_that_nothing_is_saved():
-    status, output = run("with tf_condacc.cluster.start() as task: wait_in_a_step(task)")
+    status, output = run("with start() as task: wait_in_a_step(task)")
     assert status == TERMINATED
     assert "SIGTERM: no checkpoint is saved, because there is no checkpoint_dir." in output
 
 
 def test_a_task_without_a_session_ends_at_once():
-    status, output = run(
-        "with tf_condacc.cluster.start() as task:\n    terminate()\n    threading.Event().wait()"
-    )
+    status, output = run("with start() as task:\n    terminate()\n    threading.Event().wait()")
     assert status == TERMINATED
     assert "SIGTERM: there is no session, so nothing is saved." in output
 
 
 def test_the_signal_keeps_its_default_action_if_asked_for():
-    status, _ = run(
-        "with tf_condacc.cluster.start(preemption_secs=None) as task: wait_in_a_step(task)"
-    )
+    status, _ = run("with start(preemption_secs=None) as task: wait_in_a_step(task)")
     assert status == -signal.SIGTERM
 
 
@@ -162,7 +185,7 @@ def test_a_handler_of_the_program_takes_precedence(when):
     install = "signal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n"
     status, output = run(
         (install if when == "before" else "")
-        + "with tf_condacc.cluster.start() as task:\n    "
+        + "with start() as task:\n    "
         + (install if when == "later" else "pass\n")
         + "    terminate()\n    threading.Event().wait()"
     )
@@ -173,10 +196,10 @@ def test_a_signal_to_a_fork_is_none_of_the_task():
     status, output = run(
         "import warnings\n"
         "warnings.simplefilter('ignore')  # Python 3.12 warns of forks.\n"
-        "with tf_condacc.cluster.start() as task:\n"
+        "with start() as task:\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
-        "        signal.alarm(30)  # It would outlive a task that has failed.\n"
+        "        signal.alarm(600)  # It would outlive a task that has failed.\n"
         "        while True: signal.pause()\n"
         "    os.kill(child, signal.SIGTERM)\n"
         "    print('child', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"

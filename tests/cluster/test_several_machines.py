@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ from tensorflow.compat import v1
 
 from condacc.tf_config import read
 from tests.processes.forked_python import forked_python
+from tests.support.waiting import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "guides" / "cluster.md").read_text(encoding="utf-8")
-_LIMIT_SECS = 120
 
 # Stands for Slurm on two nodes, which are addresses of this machine. `srun` is for one step.
 _SCONTROL = """#!/bin/bash
@@ -58,7 +57,7 @@ def _job_with_free_ports(count: int) -> str:
     raise AssertionError("no free ports")
 
 
-@pytest.mark.timeout(_LIMIT_SECS + 30)
+@pytest.mark.clusters
 def test_the_slurm_script_trains_to_the_end(tmp_path):
     train = tmp_path / "train.py"
     report = "print('task', task.task_type, task.task_id, task.num_worker_replicas, task.is_chief)"
@@ -69,16 +68,13 @@ def test_the_slurm_script_trains_to_the_end(tmp_path):
         (tmp_path / name).chmod(0o755)
     job = _job_with_free_ports(4)
     slurm = {"JOB_ID": job, "JOB_NODELIST": "nodes[2-3]", "NTASKS": "4", "NTASKS_PER_NODE": "2"}
-    done = subprocess.run(
+    done = run_program(
         ["bash"],
         input=_block("bash"),
         cwd=tmp_path,
         env=os.environ
         | {f"SLURM_{name}": value for name, value in slurm.items()}
         | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=_LIMIT_SECS,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     # The parameter server ends in `start`, and all workers trained together.

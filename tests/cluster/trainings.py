@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from tests.processes.clusters import ForkedCluster
 from tests.support.drop_stale_atomic_support import last_decision
 from tests.support.sync_replicas_log import PushLog, check_rounds, check_weights, read_log
 from tests.support.sync_replicas_program import Model
+from tests.support.times import set_cluster_times
+from tests.support.waiting import PATIENCE_SECS, until, work
 
 v1 = tf.compat.v1
 _CHECKPOINT_STEPS = 20
@@ -58,20 +59,13 @@ class LeaveWhenTold(v1.train.SessionRunHook):
 
 
 class LoggedWeights(v1.train.SessionRunHook):
-    """Logs the weights of a chief's session before it trains, and at its end."""
+    """Logs the weights of a chief's session before it trains."""
 
     def __init__(self, log: PushLog, read: Callable[[Any], Any]) -> None:
         self._log, self._read = log, read
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._log.add("restored", weights=self._read(session))
-
-    def end(self, session: Any) -> None:
-        reads = [self._read(session)]
-        while len(reads) < 5 or reads[-5:] != reads[-1:] * 5:  # An update may be under way.
-            time.sleep(0.05)
-            reads.append(self._read(session))
-        self._log.add("final", weights=reads[-1])
 
 
 class Training(abc.ABC):
@@ -81,11 +75,15 @@ class Training(abc.ABC):
         folder: Where the processes write.
         num_ps: Number of parameter servers.
         session_config: Configuration of servers and sessions; None for the default one.
+        **times: Times of the tasks that are not the patient ones.
     """
 
-    def __init__(self, folder: Path, num_ps: int, session_config: Any = None) -> None:
+    def __init__(
+        self, folder: Path, num_ps: int, session_config: Any = None, **times: float
+    ) -> None:
         self.cluster = ForkedCluster(folder, num_ps, 3, self._be)
         self._session_config = session_config
+        self._times = times
 
     def check(self) -> dict[str, int]:
         """Checks the weights against the logs."""
@@ -104,12 +102,26 @@ class Training(abc.ABC):
         """Trains in a worker; `number` is different in each process."""
 
     def _be(self, job: str, task_id: int, number: int) -> None:
+        set_cluster_times(**self._times)
         with tf_condacc.cluster.start(
-            session_config=self._session_config, report_secs=1, grace_secs=20
+            session_config=self._session_config,
+            report_secs=1,
+            grace_secs=PATIENCE_SECS,
+            preemption_secs=PATIENCE_SECS,
         ) as task:
             self._train(task, PushLog(self.cluster.log_path), number)
 
-    def _loop(self, task: Any, log: PushLog, hooks: list[Any], run: Callable[[Any], int]) -> None:
+    def _loop(
+        self,
+        task: Any,
+        log: PushLog,
+        hooks: list[Any],
+        run: Callable[[Any], int],
+        read: Callable[[Any], Any],
+    ) -> None:
+        """Trains in the default graph. A chief logs the weights that `read` returns."""
+        hooks = [LoggedWeights(log, read), *hooks] if task.is_chief else hooks
+        log.add("enter", task=task.task_id)
         folder = self.cluster.folder
         leaves = [folder / f"leave-{task.task_id}"]
         # A chief ends the others. Without a gate, each one has to notice the end by itself.
@@ -122,12 +134,26 @@ class Training(abc.ABC):
             save_checkpoint_steps=_CHECKPOINT_STEPS,
             save_summaries_steps=None,
             log_step_count_steps=None,
-            stop_grace_period_secs=10,
+            stop_grace_period_secs=PATIENCE_SECS,
         ) as session:
             while not session.should_stop():
                 self._obey(task, log)
                 step = run(session)
-                log.add("step", task=task.task_id, step=step, time=time.time())
+                log.add("step", task=task.task_id, step=step)
+        log.add("left", task=task.task_id)
+        if task.is_chief:
+            until(self._all_have_left, "no update is under way")
+            # The servers of other workers may have ended.
+            needed = ["/job:ps", f"/job:worker/task:{task.task_id}"]
+            config = v1.ConfigProto(device_filters=needed)
+            with v1.Session(task.master, config=config) as session:
+                log.add("final", weights=read(session))
+
+    def _all_have_left(self) -> bool:
+        """Returns whether no worker trains."""
+        events = read_log(self.cluster.log_path)
+        last = {each["task"]: each["kind"] for each in events if each["kind"] in ("enter", "left")}
+        return "enter" not in last.values()
 
     def _obey(self, task: Any, log: PushLog) -> None:
         """Pauses or fails if the test has told this worker to."""
@@ -148,10 +174,11 @@ class SyncTraining(Training):
         folder: Where the processes write.
         num_ps: Number of parameter servers.
         replicas: Number of gradients in a round.
+        **times: Times of the tasks that are not the patient ones.
     """
 
-    def __init__(self, folder: Path, num_ps: int, replicas: int) -> None:
-        super().__init__(folder, num_ps)
+    def __init__(self, folder: Path, num_ps: int, replicas: int, **times: float) -> None:
+        super().__init__(folder, num_ps, **times)
         self._replicas = replicas
 
     def _train(self, task: Any, log: PushLog, number: int) -> None:
@@ -162,29 +189,18 @@ class SyncTraining(Training):
             log,
             variables=("w", "b", "c"),
             device=task.replica_device_setter(),
-            sleep=lambda: time.sleep(0.006 * (task.task_id + 1)),
+            sleep=lambda: work(0.006 * (task.task_id + 1)),
             configure={"report_secs": 1},
             first=number * 10**4,
         )
-        watch = [LoggedWeights(log, model.weights)] if task.is_chief else []
         with model.graph.as_default():
-            # The end is logged after the gate has been closed.
-            first = [_Only(each, "after_create_session") for each in watch]
-            last = [_Only(each, "end") for each in watch]
-            self._loop(task, log, [*first, model.hook(), *last], model.run)
+            self._loop(task, log, [model.hook()], model.run, model.weights)
 
     def _check(self, events: list[dict], openings: list[int], weights: dict[str, Any]) -> None:
         for start, end in zip(openings, [*openings[1:], len(events)], strict=True):
             check_rounds(events[start:end], self._replicas)
         last = openings[-1]
         check_weights(events[last + 1 :], self._replicas, weights, events[last]["weights"])
-
-
-class _Only(v1.train.SessionRunHook):
-    """Calls one method of a hook."""
-
-    def __init__(self, hook: Any, method: str) -> None:
-        setattr(self, method, getattr(hook, method))
 
 
 class DropStaleTraining(Training):
@@ -198,7 +214,7 @@ class DropStaleTraining(Training):
         ids = iter(range(number * _IDS_OF_A_PROCESS, (number + 1) * _IDS_OF_A_PROCESS))
 
         def next_id() -> np.int64:
-            time.sleep(0.008 * (task.task_id + 1))
+            work(0.008 * (task.task_id + 1))
             value = next(ids)
             log.add("try", id=value)
             return np.int64(value)
@@ -237,8 +253,7 @@ class DropStaleTraining(Training):
                     for name, value in zip(self._tables, values, strict=True)
                 }
 
-            hooks = [LoggedWeights(log, read)] if task.is_chief else []
-            self._loop(task, log, hooks, run)
+            self._loop(task, log, [], run, read)
 
     def _check(self, events: list[dict], openings: list[int], weights: dict[str, Any]) -> None:
         """Checks each gradient that was computed after the last restart of the chief."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
-import time
 
 import pytest
 
+from condacc._times import Times
 from condacc.launch._command import main
 from tests.processes import terminal
 from tests.processes.launched import (
     is_stopped,
+    launch_arguments,
     launchers,
     task_command,
-    wait_until,
     wait_until_gone,
 )
+from tests.support.waiting import PATIENCE_SECS, until
 
 STUBBORN = (
     "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
@@ -27,33 +29,27 @@ STUBBORN = (
 )
 
 
-FIVE_SECS = 5.0 + 1.0  # The machine may be busy.
-
-
 @pytest.fixture
 def launch(tmp_path):
     yield from launchers(tmp_path)
 
 
 def test_a_parameter_server_may_end_by_itself(launch):
-    code = (
-        "if job == 'ps':\n"
-        "    while not os.path.exists('done'): time.sleep(0.01)\n"
-        "elif index == 1: once('done')"
-    )
-    launched = launch(code, "--ps", "1", "--workers", "2", "--end-secs", "60")
+    code = "if job == 'ps': wait_for('done')\nelif index == 1: once('done')"
+    launched = launch(code, "--ps", "1", "--workers", "2")
     assert launched.end() == 0
     assert "[launch] ps 0: status 0, 0 restarts" in launched.output
 
 
 def test_a_parameter_server_that_never_ends_is_ended(launch):
-    code = (
-        "if job == 'worker':\n"
-        "    while not (os.path.exists('0') and os.path.exists('1')): time.sleep(0.01)\n"
-        "    sys.exit(0)\n"
-    )
+    code = "if job == 'worker':\n    wait_for('0'); wait_for('1')\n    sys.exit(0)\n"
     code += STUBBORN.replace("print('ready')", "once(str(index))")
-    launched = launch(code, "--ps", "2", "--workers", "1", "--end-secs", "0.5")
+    options = ["--ps", "2", "--workers", "1", "--end-secs", "5"]
+    launched = launch(code, *options, sets_clock=True, kill_ended_secs=2)
+    launched.until("worker 0 has finished")
+    launched.set_clock(5)
+    launched.until("ignores 15", count=2)
+    launched.set_clock(7)
     assert launched.end() == 0
     for name in ("ps 0", "ps 1"):
         assert f"[{name}] ignores 15" in launched.output
@@ -62,10 +58,7 @@ def test_a_parameter_server_that_never_ends_is_ended(launch):
 
 
 def test_workers_that_do_not_end_after_the_chief_are_ended(launch, tmp_path):
-    code = (
-        "if index in (1, 2): wait()\n"
-        "while index == 0 and not os.path.exists('done'): time.sleep(0.01)"
-    )
+    code = "if index in (1, 2): wait()\nif index == 0: wait_for('done')"
     launched = launch(code, "--ps", "0", "--workers", "4", "--grace-secs", "0.5")
     launched.until("worker 3 has finished")
     (tmp_path / "done").touch()
@@ -81,7 +74,7 @@ def test_a_worker_that_is_ended_after_the_chief_has_failed_whatever_its_status(l
         "    print('ends with 0'); sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, end)\n"
         "if index == 1: once('ready') and wait()\n"
-        "while not os.path.exists('ready'): time.sleep(0.01)"
+        "wait_for('ready')"
     )
     launched = launch(code, "--ps", "0", "--workers", "2", "--grace-secs", "0.1")
     assert launched.end() == 143
@@ -89,25 +82,34 @@ def test_a_worker_that_is_ended_after_the_chief_has_failed_whatever_its_status(l
     assert "worker 1 has not ended by itself within 0.1 s" in launched.output
 
 
-def test_a_signal_ends_even_stubborn_tasks_within_five_seconds(launch):
-    kinds = {signal.SIGINT: (130, ["2", "15"]), signal.SIGTERM: (143, ["15"])}
-    kinds[signal.SIGHUP] = (129, ["15"])
-    each = {
-        number: launch(STUBBORN, "--workers", "1", "--restarts", "9", "--log-dir", number.name)
-        for number in kinds
-    }
-    for launched in each.values():
-        launched.until("ready", count=2)
-    began = time.monotonic()
-    for number, launched in each.items():
-        launched.process.send_signal(number)
-    for number, (status, received) in kinds.items():
-        assert each[number].end() == status
-        assert time.monotonic() - began < FIVE_SECS
-        for name, pid in each[number].processes().items():
-            assert re.findall(rf"\[{name}\] ignores (\d+)", each[number].output) == received
-            assert f"[launch] {name}: SIGKILL (status 137), 0 restarts" in each[number].output
-            wait_until_gone(pid)
+@pytest.mark.parametrize(
+    ("number", "status", "received"),
+    [
+        (signal.SIGINT, 130, {0: "2", 2: "15"}),
+        (signal.SIGTERM, 143, {0: "15"}),
+        (signal.SIGHUP, 129, {0: "15"}),
+    ],
+)
+def test_a_signal_ends_even_stubborn_tasks(launch, number, status, received):
+    options = ["--workers", "1", "--restarts", "9"]
+    launched = launch(STUBBORN, *options, sets_clock=True, terminate_secs=2, kill_secs=4)
+    launched.until("ready", count=2)
+    launched.process.send_signal(number)
+    for secs, each in received.items():
+        launched.set_clock(secs)
+        launched.until(f"ignores {each}$", count=2)
+    launched.set_clock(4)
+    assert launched.end() == status
+    for name, pid in launched.processes().items():
+        assert re.findall(rf"\[{name}\] ignores (\d+)", launched.output) == [*received.values()]
+        assert f"[launch] {name}: SIGKILL (status 137), 0 restarts" in launched.output
+        wait_until_gone(pid)
+
+
+def test_a_launcher_ends_within_five_seconds_after_a_signal():
+    times = Times()
+    assert times.terminate_secs < times.kill_secs < times.interrupted_secs
+    assert times.interrupted_secs + times.rest_secs < 5
 
 
 def test_ctrl_c_on_a_terminal_reaches_each_task_once(tmp_path, monkeypatch):
@@ -118,41 +120,48 @@ def test_ctrl_c_on_a_terminal_reaches_each_task_once(tmp_path, monkeypatch):
         "signal.signal(signal.SIGINT, end)\n"
         "print('ready'); wait()"
     )
-    command = ["-m", "condacc", "launch", "--ps", "1", "--workers", "1", "--log-dir"]
-    command += [str(tmp_path), "--", *task_command(code)]
+    options = ["--ps", "1", "--workers", "1", "--log-dir", str(tmp_path)]
+    command = launch_arguments(*options, "--", *task_command(code))
     ended = terminal.press_ctrl_c(command, when=r"(?s)ready.*ready")
     assert ended.status == 130
-    assert ended.seconds < 4.0  # SIGKILL would come after 4 s.
     assert ended.output.count("received 2") == 2
     assert "Traceback" not in ended.output
 
 
-def test_a_second_signal_kills_at_once(launch):
-    launched = launch(STUBBORN, "--ps", "0", "--workers", "2")
+def test_a_second_signal_kills_at_once_unless_it_was_sent_along_with_the_first(launch):
+    code = f"signal.signal(signal.SIGUSR1, lambda *_: print('received'))\n{STUBBORN}"
+    launched = launch(code, "--ps", "0", "--workers", "2", sets_clock=True, same_key_secs=0.3)
     launched.until("ready", count=2)
     launched.process.send_signal(signal.SIGINT)
     launched.until("ignores 2", count=2)
-    began = time.monotonic()
-    while launched.process.poll() is None:  # A signal that follows at once does not count.
-        launched.process.send_signal(signal.SIGINT)
-        time.sleep(0.05)
-    assert time.monotonic() - began < 3.5  # A first signal alone kills after 4 s.
+    launched.set_clock(0.2)
+    launched.process.send_signal(signal.SIGINT)
+    launched.process.send_signal(signal.SIGUSR1)  # It is forwarded after the other was handled.
+    launched.until("received", count=2)
+    assert "are killed" not in launched.output
+    launched.set_clock(0.4)
+    launched.process.send_signal(signal.SIGINT)
     assert launched.end() == 130
     assert "all tasks are killed" in launched.output
+    assert "ignores 15" not in launched.output
+
+
+def is_full(pipe) -> bool:
+    """Returns whether nothing more can be written to the other end of a pipe."""
+    other = os.open(f"/proc/self/fd/{pipe.fileno()}", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        return not select.select([], [other], [], 0)[1]
+    finally:
+        os.close(other)
 
 
 def test_a_signal_ends_tasks_although_nobody_reads_what_they_write(launch):
     code = "print('ready')\nwhile True: print('x' * 1000)"
-    launched = launch(code, "--ps", "0", "--workers", "2")
+    launched = launch(code, "--ps", "0", "--workers", "2", rest_secs=0)
     launched.until("ready", count=2)
-    log = launched.logs / "worker-1.log"
-    size = -1
-    while size != (size := log.stat().st_size):  # Until the pipe to this test is full.
-        time.sleep(0.3)
-    began = time.monotonic()
+    until(lambda: is_full(launched.process.stdout), "the pipe to this test is full")
     launched.process.send_signal(signal.SIGINT)
-    assert launched.process.wait(20) == 130
-    assert time.monotonic() - began < FIVE_SECS
+    assert launched.process.wait(PATIENCE_SECS) == 130
 
 
 def test_time_to_end_after_a_signal_is_given_to_all_processes_of_a_task(launch):
@@ -177,7 +186,7 @@ def test_signals_of_the_user_are_forwarded_and_change_nothing(launch):
         "for number in (signal.SIGUSR1, signal.SIGUSR2):\n"
         "    signal.signal(number, lambda number, frame: print('received', number))\n"
         "print('ready')\n"
-        "while not os.path.exists('done'): time.sleep(0.01)"
+        "wait_for('done')"
     )
     launched = launch(code, "--ps", "1", "--workers", "1")
     launched.until("ready", count=2)
@@ -190,14 +199,14 @@ def test_signals_of_the_user_are_forwarded_and_change_nothing(launch):
 
 
 def test_a_stopped_launcher_stops_its_tasks_until_it_is_continued(launch):
-    code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
+    code = "print('ready'); wait_for('done')"
     launched = launch(code, "--ps", "0", "--workers", "2")
     launched.until("ready", count=2)
     launched.process.send_signal(signal.SIGTSTP)
     every = [launched.process.pid, *launched.processes().values()]
-    wait_until(lambda: all(map(is_stopped, every)), "not all are stopped")
+    until(lambda: all(map(is_stopped, every)), "all are stopped")
     launched.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: not any(map(is_stopped, every)), "not all are continued")
+    until(lambda: not any(map(is_stopped, every)), "all are continued")
     (launched.logs.parent / "done").touch()
     assert launched.end() == 0
 
@@ -213,7 +222,7 @@ def test_a_frozen_task_is_ended_by_a_signal_too(launch):
 
 
 def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch):
-    code = "print('ready')\nwhile not os.path.exists('done'): time.sleep(0.01)"
+    code = "print('ready'); wait_for('done')"
     launched = launch(code, "--ps", "0", "--workers", "1", ignored=signal.SIGHUP)
     launched.until("ready")
     launched.process.send_signal(signal.SIGHUP)

@@ -13,7 +13,8 @@ import pytest
 from condacc.launch._cluster import free_ports
 from condacc.launch._command import main
 from tests.processes import terminal
-from tests.processes.launched import launchers, task_command, wait_until_gone
+from tests.processes.launched import launch_arguments, launchers, task_command, wait_until_gone
+from tests.support.waiting import PATIENCE_SECS
 
 
 @pytest.fixture
@@ -211,8 +212,8 @@ def test_files_are_emptied_and_tell_of_restarts(launch, tmp_path):
 def test_lines_have_colours_on_a_terminal_unless_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
     code = "print('here', flush=True); wait()"
-    command = ["-m", "condacc", "launch", "--ps", "0", "--workers", "1"]
-    command += ["--log-dir", str(tmp_path), "--", *task_command(code)]
+    options = ["--ps", "0", "--workers", "1", "--log-dir", str(tmp_path)]
+    command = launch_arguments(*options, "--", *task_command(code))
     coloured = terminal.press_ctrl_c(command, when="here")
     assert "\x1b[36m[worker 0]\x1b[0m here" in coloured.output
     monkeypatch.setenv("NO_COLOR", "1")
@@ -231,18 +232,18 @@ def test_lines_have_colours_on_a_terminal_unless_refused(tmp_path, monkeypatch):
     ],
 )
 def test_the_status_is_the_highest_of_all_tasks(launch, code, status):
-    launched = launch(code, "--ps", "1", "--workers", "3", "--end-secs", "60")
+    launched = launch(code, "--ps", "1", "--workers", "3")
     assert launched.end() == status
     assert re.search(rf"\[launch\] \w+ \d: .*status {status}\b", launched.output)
 
 
 def test_a_reader_that_goes_away_does_not_end_the_training(launch):
-    code = "print('first')\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('last')"
+    code = "print('first'); wait_for('go'); print('last')"
     launched = launch(code, "--ps", "0", "--workers", "1")
     launched.until("first")
     launched.process.stdout.close()
     (launched.logs.parent / "go").touch()
-    assert launched.process.wait(20) == 0
+    assert launched.process.wait(PATIENCE_SECS) == 0
     assert "last" in launched.log("worker-0")
     assert any(
         "the standard output cannot be written to" in each for each in launched.log("launch")

@@ -8,8 +8,10 @@ import threading
 
 import pytest
 
-from condacc.launch._lines import MAX_LINE_BYTES, PROGRESS_SECS, LineSplitter
+from condacc._times import Times
+from condacc.launch._lines import MAX_LINE_BYTES, LineSplitter
 from condacc.launch._output import Output
+from tests.support.waiting import PATIENCE_SECS
 
 
 def split(*chunks, step=1.0):
@@ -39,14 +41,14 @@ def test_states_of_a_progress_bar_are_shown_now_and_then():
     splitter = LineSplitter()
     shown = [splitter.feed(b"\r%d" % number, number / 1000) for number in range(1000)]
     states = [state for each in shown for state in each]
-    assert 3 <= len(states) <= 1 / PROGRESS_SECS + 1
+    assert 3 <= len(states) <= 1 / Times().progress_secs + 1
 
 
 def test_a_state_without_a_line_end_is_shown_after_a_while_and_once():
     splitter = LineSplitter()
     assert splitter.feed(b"\r1/2", 5.0) == []
     due = splitter.due
-    assert due is not None and 5.0 < due <= 5.0 + PROGRESS_SECS
+    assert due is not None and 5.0 < due <= 5.0 + Times().progress_secs
     assert splitter.states(due - 0.001) == []
     assert splitter.states(due) == [b"1/2"]
     assert splitter.due is None
@@ -100,7 +102,7 @@ def test_an_output_may_end_before_it_is_woken(tmp_path, monkeypatch):
         # The thread is woken by another message, and has ended when this write comes.
         if threading.current_thread() is threading.main_thread():
             write(descriptor, data)
-            assert output.join(10)
+            assert output.join(PATIENCE_SECS)
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", late_write)

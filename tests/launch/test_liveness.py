@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import queue
 import socket
 import threading
+import types
+from collections.abc import Iterator
 
 import pytest
 
-from condacc import liveness
+from condacc import _times, liveness
 from condacc.launch._cluster import free_ports
 from condacc.liveness import Answer, Watch, probe
+from tests.support.waiting import PATIENCE_SECS
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # An empty frame of HTTP/2 settings.
+A, S, R, U = Answer.ANSWERED, Answer.SILENT, Answer.REFUSED, Answer.UNRESOLVED
 
 
 class Server:
@@ -20,7 +23,6 @@ class Server:
 
     def __init__(self, answers: bool = True) -> None:
         self.answers = answers
-        self.has_answered = threading.Event()
         self._socket = socket.create_server(("localhost", 0))
         self.address = f"localhost:{self._socket.getsockname()[1]}"
         self._silent: list[socket.socket] = []
@@ -35,7 +37,6 @@ class Server:
             if self.answers and client.recv(100).startswith(b"PRI * HTTP/2.0\r\n"):
                 client.sendall(SETTINGS)
                 client.close()
-                self.has_answered.set()
             else:
                 self._silent.append(client)
 
@@ -47,13 +48,6 @@ class Server:
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    """Makes watches ask often."""
-    monkeypatch.setattr(liveness, "_INTERVAL_SECS", 0.05)
-    monkeypatch.setattr(liveness, "_ANSWER_SECS", 0.2)
-
-
-@pytest.fixture
 def server():
     server = Server()
     yield server
@@ -61,7 +55,7 @@ def server():
 
 
 def test_a_server_answers(server):
-    assert probe(server.address, 5.0) is Answer.ANSWERED
+    assert probe(server.address, PATIENCE_SECS) is Answer.ANSWERED
 
 
 def test_a_server_is_silent(server):
@@ -75,63 +69,84 @@ def test_a_listening_socket_without_a_process_that_accepts_is_silent():
 
 
 def test_a_port_without_a_server_refuses():
-    assert probe(f"localhost:{free_ports(1)[0]}", 5.0) is Answer.REFUSED
+    assert probe(f"localhost:{free_ports(1)[0]}", PATIENCE_SECS) is Answer.REFUSED
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "an..empty.label"])
-def test_a_host_name_that_nobody_knows_is_unresolved(host):
-    assert probe(f"{host}:1", 5.0) is Answer.UNRESOLVED
+def test_a_host_name_that_nobody_knows_is_unresolved(host, monkeypatch):
+    def ask_a_resolver(name: str, *others: object) -> None:
+        name.encode("idna")
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask_a_resolver)
+    assert probe(f"{host}:1", PATIENCE_SECS) is Answer.UNRESOLVED
 
 
-def test_a_watch_reports_each_limit_once_and_the_answer(server, quick):
-    reports: queue.Queue = queue.Queue()
+def reports_of(monkeypatch, answers: str, reports_refused: bool) -> list[object]:
+    """Returns what a watch with limits of 1.5 and 3.5 s reports about a server.
+
+    Args:
+        monkeypatch: Replaces the clock, the times and the requests.
+        answers: The server's answers, by their first letters. Each takes a second, but one in
+            lower case lasts an hour, because the process is stopped meanwhile.
+        reports_refused: Whether the watch reports servers to which nobody can connect.
+    """
+    now = 0.0
+    reports: list[object] = []
+    remaining: Iterator[str] = iter(answers)
+
+    def ask(address: str, timeout_secs: float) -> Answer:
+        nonlocal now
+        assert address == "localhost:1"
+        letter = next(remaining, None)
+        if letter is None:
+            watch.stop()
+            return A
+        now += 1 if letter.isupper() else 3600
+        return {"A": A, "S": S, "R": R, "U": U}[letter.upper()]
+
+    monkeypatch.setattr(liveness, "time", types.SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(liveness, "probe", ask)
+    times = _times.Times(interval_secs=0, pause_secs=0, answer_secs=1)
+    monkeypatch.setattr(_times, "current", times)
     watch = Watch(
-        {"one": server.address},
-        [1.0, 0.5],
-        on_silent=lambda *report: reports.put(report),
-        on_answer=reports.put,
+        {"one": "localhost:1"},
+        [3.5, 1.5],
+        on_silent=lambda *report: reports.append(report[1:]),
+        on_answer=reports.append,
+        reports_refused=reports_refused,
     )
     watch.start()
-    assert server.has_answered.wait(10)
-    server.answers = False
-    assert reports.get(timeout=10) == ("one", 0.5, Answer.SILENT)
-    assert reports.get(timeout=10) == ("one", 1.0, Answer.SILENT)
-    server.answers = True
-    assert reports.get(timeout=10) == "one"
-    watch.stop()
-    assert watch.join(1.0)
-    assert reports.empty()
+    assert watch.join(PATIENCE_SECS)
+    return reports
 
 
-def test_a_server_that_never_answered_or_has_ended_is_not_reported(server, quick):
-    reports: queue.Queue = queue.Queue()
-    silent = Server(answers=False)
-    asked = threading.Event()
-    addresses = {"starting": silent.address, "absent": f"localhost:{free_ports(1)[0]}"}
-    addresses["frozen"] = server.address
-    watch = Watch(addresses, [0.5], lambda *report: (reports.put(report), asked.set()), print)
-    watch.start()
-    assert server.has_answered.wait(10)
-    server.answers = False
-    assert asked.wait(10)
-    assert reports.get() == ("frozen", 0.5, Answer.SILENT)
-    watch.stop()
-    assert watch.join(1.0)
-    assert reports.empty()
-    silent.close()
+@pytest.mark.parametrize(
+    ("answers", "reports"),
+    [
+        ("ASSSSSSA", [(1.5, S), (3.5, S), "one"]),
+        ("ASSASSA", [(1.5, S), "one", (1.5, S), "one"]),
+        ("ASASASA", []),
+        ("AsASSsS", [(1.5, S), (3.5, S)]),  # Time for which the watch is stopped does not count.
+        ("SSSSS", []),  # It has never answered.
+        ("RRSSSS", []),  # It is starting.
+        ("ARRRR", []),  # It has ended.
+        ("ARSSSS", []),  # Another one is starting.
+        ("AUUUU", []),
+    ],
+)
+def test_a_watch_reports_a_silent_server_at_each_limit_once(monkeypatch, answers, reports):
+    assert reports_of(monkeypatch, answers, reports_refused=False) == reports
 
 
-def test_a_watch_reports_a_server_that_is_absent_if_it_is_asked_to(quick):
-    reports: queue.Queue = queue.Queue()
-    (port,) = free_ports(1)
-    watch = Watch(
-        {"absent": f"localhost:{port}"},
-        [0.5],
-        on_silent=lambda *report: reports.put(report),
-        on_answer=reports.put,
-        reports_refused=True,
-    )
-    watch.start()
-    assert reports.get(timeout=10) == ("absent", 0.5, Answer.REFUSED)
-    watch.stop()
-    assert watch.join(1.0)
+@pytest.mark.parametrize(
+    ("answers", "reports"),
+    [
+        ("RRRRR", [(1.5, R), (3.5, R)]),
+        ("SSSSS", [(1.5, S), (3.5, S)]),
+        ("UUA", [(1.5, U), "one"]),
+        ("RSRSRSA", []),  # The time begins anew if the reason is another one.
+    ],
+)
+def test_a_watch_reports_a_server_that_is_absent_if_it_is_asked_to(monkeypatch, answers, reports):
+    assert reports_of(monkeypatch, answers, reports_refused=True) == reports

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from condacc.liveness import Answer
 from tests.processes.launched import launchers, wait_until_gone
 
 
@@ -22,7 +23,11 @@ def test_a_lost_task_is_started_again_as_often_as_asked_for(launch, tmp_path):
         "if (job, index) != ('worker', 1): wait() if not os.path.exists('go') else sys.exit(0)\n"
         "os.kill(os.getpid(), signal.SIGKILL) if once('first') else sys.exit(7)"
     )
-    launched = launch(code, "--ps", "0", "--workers", "2", "--restarts", "2")
+    launched = launch(code, "--ps", "0", "--workers", "2", "--restarts", "2", sets_clock=True)
+    launched.until("Restart 1 of 2")
+    launched.set_clock(1)
+    launched.until("Restart 2 of 2")
+    launched.set_clock(3)
     launched.until("No restarts are left")
     told = re.findall(r"worker 1 is lost: .*", launched.output)
     assert told == [
@@ -33,8 +38,10 @@ def test_a_lost_task_is_started_again_as_often_as_asked_for(launch, tmp_path):
     assert launched.output.count("[worker 1] attempt") == 3
     assert launched.output.count("[worker 0] attempt") == 1  # The chief continues without worker 1.
     assert launched.process.poll() is None
-    os.kill(launched.processes()["worker 0"], signal.SIGKILL)
     (tmp_path / "go").touch()
+    os.kill(launched.processes()["worker 0"], signal.SIGKILL)
+    launched.until("worker 0 is lost: .* follows in 1 s")
+    launched.set_clock(4)
     assert launched.end() == 7
     assert "[launch] worker 1: status 7, 2 restarts, " in launched.output
     assert "[launch] worker 0: status 0, 1 restart, " in launched.output
@@ -44,8 +51,7 @@ def test_a_task_that_has_finished_is_not_started_again(launch):
     code = (
         "print('attempt')\n"
         "if index == 0 and once('first'):\n"
-        "    while not os.path.exists('done'): time.sleep(0.01)\n"
-        "    sys.exit(1)\n"
+        "    wait_for('done'); sys.exit(1)\n"
         "if index == 1: once('done')"
     )
     launched = launch(code, "--ps", "0", "--workers", "2", "--restarts", "3")
@@ -60,7 +66,7 @@ def test_nothing_is_started_again_after_the_chief_has_finished(launch, tmp_path)
         "    print('ready')\n"
         "    open('go').read()\n"
         "    sys.exit(6)\n"
-        "while not os.path.exists('done'): time.sleep(0.01)"
+        "wait_for('done')"
     )
     os.mkfifo(tmp_path / "go")
     launched = launch(code, "--ps", "0", "--workers", "2", "--restarts", "3")
@@ -106,23 +112,20 @@ def test_what_a_lost_task_leaves_behind_is_killed_before_the_restart(launch):
 
 
 def test_a_task_that_waits_for_its_restart_stays_lost_when_the_chief_finishes(launch, tmp_path):
-    code = "if index == 1: sys.exit(5)\nwhile not os.path.exists('done'): time.sleep(0.01)"
-    launched = launch(code, "--ps", "0", "--workers", "2", "--restarts", "9")
-    launched.until("Restart 2 of 9 follows in 2 s")
+    code = "if index == 1: sys.exit(5)\nwait_for('done')"
+    launched = launch(code, "--ps", "0", "--workers", "2", "--restarts", "9", sets_clock=True)
+    launched.until("Restart 1 of 9 follows in 1 s")
     (tmp_path / "done").touch()
     assert launched.end() == 5
     assert "worker 1 is not restarted: worker 0, the chief, has finished." in launched.output
 
 
 def test_a_frozen_task_is_reported_once_and_when_it_answers_again(launch):
-    launched = launch(
-        "serve()\nwait()", "--ps", "0", "--workers", "1", "--frozen-secs", "0.5", "--lost-secs", "0"
-    )
-    launched.until("answered")
-    pid = launched.processes()["worker 0"]
-    os.kill(pid, signal.SIGSTOP)
+    options = ["--ps", "0", "--workers", "1", "--frozen-secs", "0.5", "--lost-secs", "0"]
+    launched = launch("wait()", *options, sets_answer=True, interval_secs=0.05, pause_secs=0.05)
+    launched.set_answer(Answer.SILENT)
     launched.until(r"worker 0 has not answered for 0\.5 s\. Its process may be frozen\.")
-    os.kill(pid, signal.SIGCONT)
+    launched.set_answer(Answer.ANSWERED)
     launched.until("worker 0 answers again")
     launched.process.send_signal(signal.SIGTERM)
     assert launched.end() == 143
@@ -130,12 +133,17 @@ def test_a_frozen_task_is_reported_once_and_when_it_answers_again(launch):
 
 
 def test_a_task_that_stays_frozen_is_killed_and_replaced(launch):
-    code = "serve()\nwait() if once('first') else sys.exit(0)"
+    code = "print('ready')\nwait() if once('first') else sys.exit(0)"
     options = ["--ps", "0", "--workers", "1", "--restarts", "1", "--lost-secs", "0.5"]
-    launched = launch(code, *options)
-    launched.until("answered")
+    quick = {"interval_secs": 0.05, "pause_secs": 0.05}
+    launched = launch(code, *options, sets_clock=True, sets_answer=True, **quick)
+    launched.until("ready")
     os.kill(launched.processes()["worker 0"], signal.SIGSTOP)
+    launched.set_answer(Answer.SILENT)
     launched.until(r"worker 0 has not answered for 0\.5 s and is killed\.")
+    launched.until("Restart 1 of 1")
+    launched.set_answer(Answer.ANSWERED)
+    launched.set_clock(1)
     assert launched.end() == 0
     assert "worker 0 is lost: SIGKILL (status 137). Restart 1 of 1 follows" in launched.output
     assert any("is killed" in line for line in launched.log("worker-0"))

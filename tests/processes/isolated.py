@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 
 from tests.processes.forked_python import forked_python
+from tests.support.waiting import PATIENCE_SECS
 
 _IN_CHILD = "TF_CONDACC_TEST_ISOLATED"
 _PREFIX = "\x1e"  # Begins the lines of the child's output that are for its parent.
-_START_SECS = 120  # A process may have to import TensorFlow on a busy machine.
 _LIMIT = pytest.StashKey[float]()
 
 
@@ -143,7 +143,7 @@ class _Child:
     def reports(self, item: pytest.Item) -> list[pytest.TestReport]:
         """Returns the reports of a test, when it has ended."""
         while item.nodeid in self._left:
-            self._hear(item.stash[_LIMIT] + _START_SECS)
+            self._hear(item.stash[_LIMIT] + PATIENCE_SECS)  # The child itself has the limit.
         return self._found[item.nodeid]
 
     def close(self) -> None:

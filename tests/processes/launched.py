@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-_LIMIT_SECS = 20.0
-# A task begins with this. `serve` answers HTTP/2 clients with an empty frame of settings, and says
-# so the first time.
+from condacc.liveness import Answer
+from tests.support.times import LAUNCHER
+from tests.support.waiting import PATIENCE_SECS
+
+# A task begins with this.
 _PRELUDE = """
-import json, os, signal, socket, sys, threading, time
+import json, os, signal, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 job, index = config["task"]["type"], config["task"]["index"]
-def serve():
-    host, port = config["cluster"][job][index].split(":")
-    server = socket.create_server((host, int(port)))
-    def answer(first=True):
-        while True:
-            client, _ = server.accept()
-            client.sendall(b"\\0\\0\\0\\4\\0\\0\\0\\0\\0")
-            client.close()
-            if first: print("answered")
-            first = False
-    threading.Thread(target=answer, daemon=True).start()
 def once(name):
     try:
         os.close(os.open(name, os.O_CREAT | os.O_EXCL))
@@ -39,12 +30,28 @@ def once(name):
 def wait():
     while True:
         signal.pause()
+def wait_for(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
 """
 
 
 def task_command(code: str) -> list[str]:
     """Returns the command of tasks that run this code, in which `job` and `index` are known."""
     return [sys.executable, "-S", "-c", _PRELUDE + code]
+
+
+def launch_arguments(*arguments: str, **times: float) -> list[str]:
+    """Returns arguments of Python that run `condacc launch` with patience.
+
+    Args:
+        *arguments: Options, which may make the launcher less patient, and the command.
+        **times: Fields of `condacc._times.Times` that are not the patient ones.
+    """
+    secs = str(PATIENCE_SECS)
+    patient = ["--end-secs", secs, "--grace-secs", secs, "--frozen-secs", "0", "--lost-secs", "0"]
+    replaced = json.dumps({**LAUNCHER, **times})
+    return ["-m", "tests.processes.launcher", replaced, *patient, *arguments]
 
 
 def _ignore_only(ignored: int | None) -> None:
@@ -57,17 +64,16 @@ class Launched:
     """A launcher that runs, and what it and its tasks have written so far."""
 
     def __init__(
-        self,
-        folder: Path,
-        options: Sequence[str],
-        command: Sequence[str],
-        ignored: int | None = None,
+        self, folder: Path, arguments: Sequence[str], ignored: int | None, stand_ins: dict[str, str]
     ) -> None:
         self.output = ""
         self.logs = folder / "launch_logs"
+        self._folder = folder
+        for name, value in stand_ins.items():
+            self._set(name, value)
         search = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "condacc", "launch", *options, "--", *command],
+            [sys.executable, *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": search},
             stdout=subprocess.PIPE,
@@ -75,20 +81,24 @@ class Launched:
             preexec_fn=lambda: _ignore_only(ignored),
         )
 
+    def set_clock(self, secs: float) -> None:
+        self._set("clock", str(secs))
+
+    def set_answer(self, answer: Answer) -> None:
+        self._set("answer", answer.value)
+
     def until(self, pattern: str, count: int = 1) -> list[str]:
         """Reads to the given number of matches of a regular expression, and returns them."""
-        deadline = time.monotonic() + _LIMIT_SECS
         while len(found := re.findall(pattern, self.output, re.MULTILINE)) < count:
-            if not self._read(deadline):
+            if not self._read():
                 raise AssertionError(f"{pattern!r} not {count} times in:\n{self.output}")
         return found
 
     def end(self) -> int:
         """Reads to the end, and returns the exit status."""
-        deadline = time.monotonic() + _LIMIT_SECS
-        while self._read(deadline):
+        while self._read():
             pass
-        return self.process.wait(_LIMIT_SECS)
+        return self.process.wait(PATIENCE_SECS)
 
     def processes(self) -> dict[str, int]:
         """Returns the identifier of the process of each task, by its name."""
@@ -107,10 +117,15 @@ class Launched:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def _read(self, deadline: float) -> bool:
+    def _set(self, name: str, value: str) -> None:
+        written = self._folder / f"{name}.new"
+        written.write_text(value)
+        written.replace(self._folder / name)
+
+    def _read(self) -> bool:
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
-        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not select.select([descriptor], [], [], PATIENCE_SECS)[0]:
             raise AssertionError(f"nothing more came after:\n{self.output}")
         data = os.read(descriptor, 1 << 16)
         self.output += data.decode()
@@ -118,12 +133,30 @@ class Launched:
 
 
 def launchers(folder: Path) -> Iterator:
-    """Makes a function `launch(code, *options)`; what it has started ends with the test."""
+    """Makes a function that launches; what it has started ends with the test.
+
+    Its arguments are the code or the command of the tasks, options of the launcher, a signal that
+    the launcher ignores, whether its clock stands still at 0 until the test sets it, whether the
+    servers of tasks answer as the test says, and times that are not the patient ones.
+    """
     started: list[Launched] = []
 
-    def launch(code: str | Sequence[str], *options: str, ignored: int | None = None) -> Launched:
+    def launch(
+        code: str | Sequence[str],
+        *options: str,
+        ignored: int | None = None,
+        sets_clock: bool = False,
+        sets_answer: bool = False,
+        **times: float,
+    ) -> Launched:
+        stand_ins = {"clock": "0"} if sets_clock else {}
+        if sets_clock:
+            times["turn_secs"] = 0.02  # It looks at the clock this often.
+        if sets_answer:
+            stand_ins["answer"] = Answer.ANSWERED.value
         command = task_command(code) if isinstance(code, str) else code
-        started.append(Launched(folder, options, command, ignored))
+        arguments = launch_arguments(*options, "--", *command, **times)
+        started.append(Launched(folder, arguments, ignored, stand_ins))
         return started[-1]
 
     yield launch
@@ -138,7 +171,7 @@ def wait_until_gone(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        assert select.select([descriptor], [], [], _LIMIT_SECS)[0], f"process {pid} goes on"
+        assert select.select([descriptor], [], [], PATIENCE_SECS)[0], f"process {pid} goes on"
     finally:
         os.close(descriptor)
 
@@ -146,11 +179,3 @@ def wait_until_gone(pid: int) -> None:
 def is_stopped(pid: int) -> bool:
     """Returns whether a process is stopped by a signal."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
-def wait_until(condition, what: str) -> None:
-    """Waits until a condition that nothing announces holds."""
-    deadline = time.monotonic() + _LIMIT_SECS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)

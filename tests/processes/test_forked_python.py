@@ -13,6 +13,7 @@ import pytest
 
 from tests.processes.forked_python import forked_python
 from tests.processes.launched import wait_until_gone
+from tests.support.waiting import run_program
 
 REPORT = """
 import json, os, sys
@@ -32,7 +33,7 @@ FORKED = "import sys; imported = set(sys.modules)\n" + REPORT
 
 def run(*arguments: str, python: list[str] | None = None, **options) -> subprocess.CompletedProcess:
     command = [*(forked_python() if python is None else python), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    return run_program(command, **options)
 
 
 @pytest.mark.parametrize("form", ["-c", "-m", "file"])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.processes.forked_python import forked_python
+from tests.support.waiting import run_program
 
 TESTS = Path(__file__).parents[1]
 PROGRAM = """
@@ -59,14 +59,11 @@ def output(tmp_path_factory):
     (folder / "test_file.py").write_text(PROGRAM)
     (folder / "pytest.ini").touch()
     options = ["-v", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    done = subprocess.run(
+    return run_program(
         [*forked_python(), "-m", "pytest", *options, "."],
         cwd=folder,
-        capture_output=True,
-        text=True,
         env={**os.environ, "PYTHONPATH": str(TESTS.parent)},
-    )
-    return done.stdout
+    ).stdout
 
 
 @pytest.mark.parametrize(

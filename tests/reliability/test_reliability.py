@@ -8,6 +8,7 @@ import pytest
 
 from tests.processes.forked_python import forked_python
 from tests.reliability import faults, report
+from tests.support.waiting import PATIENCE_SECS
 
 PAGE = "A\n<!-- t: begin -->\n\n| Tool | x |\n|---|---|\n| one | 1 |\n\n<!-- t: end -->\nB\n"
 
@@ -37,8 +38,10 @@ def test_the_page_has_a_row_for_each_case_and_each_promise_of_ours_is_kept():
 
 
 def test_a_case_that_ends_its_process_or_waits_is_told(monkeypatch):
+    monkeypatch.setattr(faults, "LIMIT_SECS", PATIENCE_SECS)
     case = "a vector for `local_step`"
     assert faults.run_apart(case, "tensorflow", forked_python()) == "the process ends with SIGABRT"
     assert faults.run_apart(case, "tf_condacc", forked_python()) == "InvalidArgumentError"
     monkeypatch.setattr(faults, "LIMIT_SECS", 0.1)
-    assert faults.run_apart(case, "tf_condacc", forked_python()) == "waits, and nothing ends it"
+    waits = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
+    assert faults.run_apart(case, "tf_condacc", waits) == "waits, and nothing ends it"

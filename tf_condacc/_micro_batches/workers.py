@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 
+from tf_condacc import _times
+
 _LOG = logging.getLogger("tf_condacc")
-_PATIENCE_SECS = 60.0
 _WORD = 8  # Bytes of an int64, which strategies can gather.
 
 
@@ -66,7 +67,7 @@ class Gatherer:
         records = {replica: record_of(replica) for replica in own_replicas(self._strategy)}
         lengths = _on_replicas(self._strategy, lambda replica: [len(records[replica])])[0]
         words = _on_replicas(self._strategy, lambda replica: _as_words(records[replica]))[0]
-        with _warning_after(_PATIENCE_SECS, self._title):
+        with _warning_after(_times.current.save_secs, self._title):
             results = self._strategy.experimental_local_results(self._gather(lengths, words))[0]
         sizes, all_words = (each.numpy() for each in results)
         parts = np.split(all_words, np.cumsum(-(-sizes // _WORD))[:-1])

@@ -18,16 +18,10 @@ import threading
 import time
 from collections.abc import Collection
 
-_INTERVAL_SECS = 5.0
-_LOST_SECS = 20  # A connection is closed if the other machine has not answered for this long.
-_LOST_RETRANSMITS = 3  # And if the data has been retransmitted this many times.
-# With these options the kernel closes an idle connection whose other machine does not answer.
-_OPTIONS = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _LOST_SECS // 2),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _LOST_SECS // 4),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2),
-)
+from tf_condacc import _times
+
+# A lost connection is closed only if the data has been retransmitted this many times.
+_LOST_RETRANSMITS = 3
 # Fields of struct tcp_info: tcpi_retransmits, tcpi_unacked, tcpi_last_ack_recv.
 _TCP_INFO = struct.Struct("=2xB21xI28xI")
 _OPEN_FILES = "/proc/self/fd"
@@ -60,7 +54,7 @@ def _watch(ports: Collection[int]) -> None:
     while True:
         with contextlib.suppress(OSError):  # Too many files may be open.
             _check_connections(ports)
-        time.sleep(_INTERVAL_SECS)
+        time.sleep(_times.current.connections_secs)
 
 
 def _check_connections(ports: Collection[int]) -> None:
@@ -71,10 +65,21 @@ def _check_connections(ports: Collection[int]) -> None:
                 continue
             with _duplicate(int(number)) as opened:
                 if _is_connection(opened, ports):
-                    for option in _OPTIONS:
+                    for option in _options():
                         opened.setsockopt(*option)
                     if _is_lost(opened):
                         opened.shutdown(socket.SHUT_RDWR)
+
+
+def _options() -> tuple[tuple[int, int, int], ...]:
+    """Options with which the kernel closes an idle connection to a machine that does not answer."""
+    secs = _times.current.lost_connection_secs
+    return (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, secs // 2),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, secs // 4),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2),
+    )
 
 
 def _duplicate(number: int) -> socket.socket:
@@ -108,4 +113,4 @@ def _is_lost(connection: socket.socket) -> bool:
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
     retransmits, unacknowledged, silent_msecs = _TCP_INFO.unpack(info)
     is_waiting = unacknowledged > 0 and retransmits >= _LOST_RETRANSMITS
-    return is_waiting and silent_msecs > 1000 * _LOST_SECS
+    return is_waiting and silent_msecs > 1000 * _times.current.lost_connection_secs

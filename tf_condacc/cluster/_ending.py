@@ -21,12 +21,12 @@ from tensorflow.compat import v1
 
 from condacc.liveness import Answer, probe
 from condacc.tf_config import PS_JOB
+from tf_condacc import _times
 
 _LOG = logging.getLogger("tf_condacc")
 _REPORTS = "tf_condacc/cluster/reports"
 _BEGINS, _ENDS = "+", "-"  # The first character of a report. The task's name follows.
 _CHIEF_HAS_ENDED = "tf_condacc/cluster/chief_has_ended"
-_REPORT_END_SECS = 5
 
 
 class TrainingHasEndedError(tf.errors.OutOfRangeError):
@@ -143,10 +143,10 @@ def raise_if_ended(target: str, address: str) -> None:
     Raises:
         TrainingHasEndedError: The chief has ended.
     """
-    if not address or probe(address, timeout_secs=1) is not Answer.ANSWERED:
+    if not address or probe(address, _times.current.ps_answer_secs) is not Answer.ANSWERED:
         return
     looks = [lambda: _run(target, 0, lambda: _queue(0, _CHIEF_HAS_ENDED).size())]
-    (done,) = _in_threads(looks, _REPORT_END_SECS)
+    (done,) = _in_threads(looks, _times.current.report_end_secs)
     if isinstance(done, int | np.integer) and done > 0:
         raise TrainingHasEndedError
 
@@ -159,13 +159,13 @@ def report_end(target: str, own_name: str, addresses: list[str]) -> None:
         own_name: Name of this task.
         addresses: Addresses of the parameter servers.
     """
-    end = time.monotonic() + _REPORT_END_SECS
+    end = time.monotonic() + _times.current.report_end_secs
 
     def report(ps: int) -> bool:
         was_sent = False
         while True:
             # A session would wait for a lost server forever.
-            answer = probe(addresses[ps], timeout_secs=1)
+            answer = probe(addresses[ps], _times.current.ps_answer_secs)
             if answer is Answer.ANSWERED:
                 with contextlib.suppress(tf.errors.UnavailableError, tf.errors.AbortedError):
                     was_sent = True
@@ -179,7 +179,7 @@ def report_end(target: str, own_name: str, addresses: list[str]) -> None:
 
     # A server may freeze at any time, and a step cannot be interrupted.
     calls = [lambda ps=ps: report(ps) for ps in range(len(addresses))]
-    for ps, done in enumerate(_in_threads(calls, _REPORT_END_SECS + 1)):
+    for ps, done in enumerate(_in_threads(calls, _times.current.report_end_secs + 1)):
         if done is not True:
             _LOG.warning(
                 "Parameter server %d (%s) could not be notified of the end.", ps, addresses[ps]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from condacc.liveness import Answer, Watch, probe
+from tf_condacc import _times
 
 _LOG = logging.getLogger("tf_condacc")
 _REASONS = {
@@ -16,10 +17,6 @@ _REASONS = {
     Answer.REFUSED: "its process has ended, or has not started its server yet",
     Answer.UNRESOLVED: "its host name cannot be resolved",
 }
-_INTERVAL_SECS = 1.0
-# Until a server has answered, it is asked more often: its worker may be lost soon after the start.
-_FIRST_INTERVAL_SECS = 0.2
-_ANSWER_SECS = 0.5
 _REFUSALS = 2  # A server that is being restarted may listen again soon.
 
 
@@ -62,16 +59,16 @@ class LostWorkers:
 
     def _watch(self) -> None:
         next_of_all = 0.0
-        while not self._stopped.wait(_FIRST_INTERVAL_SECS):
+        while not self._stopped.wait(_times.current.first_interval_secs):
             asks_all = time.monotonic() >= next_of_all
             if asks_all:
-                next_of_all = time.monotonic() + _INTERVAL_SECS
+                next_of_all = time.monotonic() + _times.current.worker_interval_secs
             for name, address in self._addresses.items():
                 if asks_all or name not in self._refusals:
                     self._ask(name, address)
 
     def _ask(self, name: str, address: str) -> None:
-        answer = probe(address, _ANSWER_SECS)
+        answer = probe(address, _times.current.worker_answer_secs)
         if answer is Answer.ANSWERED:
             self._refusals[name] = 0
         elif answer is Answer.REFUSED and name in self._refusals:

@@ -15,11 +15,10 @@ from typing import Any
 
 from tensorflow.compat import v1
 
+from tf_condacc import _times
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
 
 _LOG = logging.getLogger("tf_condacc")
-_HOOKS_SECS = 10  # Hooks may be saving a checkpoint, or one of them may have failed.
-_STEP_SECS = 1  # A step that has not ended by then may wait for other tasks.
 _started: set[SigtermHandler] = set()
 _STOP = b"\0"  # Ends the thread; no signal has this number.
 _STATUS = 128 + signal.SIGTERM  # The status that a shell reports for the default action.
@@ -72,8 +71,13 @@ class LeavingSession:
         """
         with self._changed:
             self._has_left = True
-            self._changed.wait_for(lambda: self._phase is not _Phase.IN_STEP, _STEP_SECS)
-            self._changed.wait_for(lambda: self._phase is not _Phase.IN_HOOKS, _HOOKS_SECS)
+            times = _times.current
+            self._changed.wait_for(
+                lambda: self._phase is not _Phase.IN_STEP, times.preempted_step_secs
+            )
+            self._changed.wait_for(
+                lambda: self._phase is not _Phase.IN_HOOKS, times.preempted_hooks_secs
+            )
             session = self._session
         if session is None:
             _LOG.warning("SIGTERM: there is no session, so nothing is saved.")

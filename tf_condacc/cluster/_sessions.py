@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorflow.compat import v1
 
-_POLL_SECS = 1
+from tf_condacc import _times
 
 
 class WorkerSessionCreator(v1.train.SessionCreator):
@@ -51,7 +51,7 @@ class WorkerSessionCreator(v1.train.SessionCreator):
             ready_op=self._scaffold.ready_op,
             ready_for_local_init_op=self._scaffold.ready_for_local_init_op,
             graph=v1.get_default_graph(),
-            recovery_wait_secs=_POLL_SECS,
+            recovery_wait_secs=_times.current.poll_secs,
             local_init_feed_dict=self._scaffold.local_init_feed_dict,
         )
         return manager.wait_for_session(

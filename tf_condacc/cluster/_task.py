@@ -17,6 +17,7 @@ from tensorflow.compat import v1
 from condacc import tf_config
 from condacc.liveness import Answer, Watch, probe
 from condacc.tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
+from tf_condacc import _times
 from tf_condacc._accumulators.placement import replica_device_setter
 from tf_condacc._ops.missing_library import explanation
 from tf_condacc._optimizers.sync_replicas.hook import SyncReplicasOptimizerHook
@@ -27,8 +28,6 @@ from tf_condacc.cluster._preemption import LeavingSession, SigtermHandler
 from tf_condacc.cluster._sessions import worker_session
 
 _LOG = logging.getLogger("tf_condacc")
-_ANSWER_SECS = 1  # A parameter server that has not answered after this time is regarded as lost.
-_LAST_SECS = 2  # How long a parameter server answers after the last report, or after the grace.
 
 
 def start(
@@ -308,7 +307,7 @@ class Task:
             _name(*self._config.chief),
             grace_secs,
         )
-        _ending.await_processes(workers, _LAST_SECS)
+        _ending.await_processes(workers, _times.current.last_secs)
         # Ending the interpreter would take seconds, and there is nothing left to clean up.
         logging.shutdown()
         sys.stdout.flush()
@@ -317,7 +316,7 @@ class Task:
     def _leave(self) -> None:
         """Leaves the training, which continues without this task or with its successor."""
         for address in self._config.cluster.get(PS_JOB, []):
-            if probe(address, _ANSWER_SECS) is not Answer.ANSWERED:
+            if probe(address, _times.current.ps_answer_secs) is not Answer.ANSWERED:
                 _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)
                 return
         if self._leaving is None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc import _times
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._optimizers.sync_replicas.ending import SessionEnd
 from tf_condacc._optimizers.sync_replicas.graph import SyncGraph
@@ -23,9 +24,6 @@ from tf_condacc._optimizers.sync_replicas.recovery import (
 )
 
 _LOG = logging.getLogger("tf_condacc")
-_OPENING_MILLISECS = 5000  # A worker that waits for the gate calls `check_ended` this often.
-_COMING_SECS = 10  # Workers of a cluster that is started at once come within this time.
-_TELL_SECS = 2  # How long the end of a session may wait for the gate's server.
 
 
 class HookOperations(NamedTuple):
@@ -81,7 +79,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         self._expect_ops = []
         if self._is_chief and self.num_started > 1:
             self._expect_ops = [
-                each.gate.expect(self.num_started, _COMING_SECS) for each in self._graphs
+                each.gate.expect(self.num_started, _times.current.coming_secs)
+                for each in self._graphs
             ]
 
     def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
@@ -164,7 +163,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         """
         if self._session is None:
             return False
-        options = v1.RunOptions(timeout_in_ms=1000 * _TELL_SECS)
+        options = v1.RunOptions(timeout_in_ms=int(1000 * _times.current.tell_secs))
         try:
             feed = {each.lost_worker: worker for each in self._graphs}
             self._session.run([each.lose_op for each in self._graphs], feed, options=options)
@@ -176,7 +175,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         if self.check_ended is None:
             session.run(self._init_op)
             return
-        options = v1.RunOptions(timeout_in_ms=_OPENING_MILLISECS)
+        options = v1.RunOptions(timeout_in_ms=int(1000 * _times.current.opening_secs))
         while True:
             try:
                 session.run(self._init_op, options=options)
@@ -219,7 +218,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         # The gate's server may be lost, and a step that waits for it cannot be interrupted.
         telling = threading.Thread(target=self._try_to_tell, args=(session, last), daemon=True)
         telling.start()
-        limit = time.monotonic() + _TELL_SECS
+        limit = time.monotonic() + _times.current.tell_secs
         for thread in (telling, *reporters):
             thread.join(max(0, limit - time.monotonic()))
 
