@@ -48,6 +48,7 @@ def test_rounds_with_long_folds_are_right(ours):
     check_rounds(ours)
 
 
+@pytest.mark.wide
 @isolated({"TF_OVERRIDE_GLOBAL_THREADPOOL": "1"})
 def test_rounds_with_long_folds_are_right_if_sessions_have_threads_of_their_own(ours):
     check_rounds(ours)
