@@ -14,6 +14,7 @@ import pytest
 from condacc.advice import advice
 from tests.compat.processes import run
 from tests.processes.forked_python import forked_python
+from tests.support.waiting import PATIENCE_SECS
 
 PROGRAMS = Path(__file__).parent / "programs"
 CASES = PROGRAMS / "learn" / "all_cases.py"
@@ -57,7 +58,8 @@ def test_arguments_have_the_names_and_defaults_of_the_original(report):
     ],
 )
 def test_a_typical_program_trains_on_a_cluster(implementation, schedule, tmp_path):
-    launch = [sys.executable, "-m", "condacc", "launch", "--ps=1", "--workers=1", "--"]
+    launch = [sys.executable, "-m", "condacc", "launch", "--ps=1", "--workers=1"]
+    launch += [f"--grace-secs={PATIENCE_SECS}", "--"]
     runner = [*forked_python(), *IMPLEMENTATIONS[implementation], "run", "--quiet"]
     program = [PROGRAMS / "experiment.py", tmp_path / "model", *filter(None, [schedule])]
     done = run(*launch, *runner, *program, cwd=tmp_path)

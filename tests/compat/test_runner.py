@@ -17,6 +17,7 @@ from tests.compat.processes import RUNNER
 from tests.compat.processes import run as run_command
 from tests.processes.forked_python import forked_python
 from tests.support.versions import needs_keras3
+from tests.support.waiting import PATIENCE_SECS
 
 PROGRAMS = Path(__file__).parent / "programs"
 _whole = pytest.mark.programs
@@ -180,6 +181,7 @@ def test_pytest_runs_the_tests_of_a_program(tmp_path):
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
     tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}"]
+    tasks += [f"--grace-secs={PATIENCE_SECS}"]
     runner = [*forked_python(), "-m", "condacc", "run", "--quiet"]
     command = [sys.executable, "-m", "condacc", "launch", *tasks, *runner]
     flags = ["--job_name={job}", "--task_index={index}"]
@@ -193,7 +195,8 @@ def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
 
 @pytest.mark.long
 def test_train_and_evaluate_trains_under_the_launcher(tmp_path):
-    command = [sys.executable, "-m", "condacc", "launch", "--ps=1", "--workers=2", "--"]
+    command = [sys.executable, "-m", "condacc", "launch", "--ps=1", "--workers=2"]
+    command += [f"--grace-secs={PATIENCE_SECS}", "--"]
     program = (PROGRAMS / "train_and_evaluate.py", tmp_path / "model")
     run = run_command(*command, *RUNNER, "--quiet", *program, cwd=tmp_path)
     assert run.returncode == 0, run.stdout[-3000:]

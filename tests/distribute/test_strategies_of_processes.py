@@ -20,7 +20,7 @@ from tests.distribute.training import Training, big_batch, largest_difference, r
 from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
 from tests.support.waiting import until
-from tf_condacc import ApplyOutcome
+from tf_condacc import ApplyOutcome, _times
 from tf_condacc._micro_batches import workers
 
 pytestmark = [isolated(), pytest.mark.multi_worker]
@@ -109,7 +109,10 @@ def _continue_from_a_checkpoint(strategy: tf.distribute.Strategy, folder: Path) 
         log.warning = lambda text, *arguments: warned.write_text(text % arguments)
     else:
         until(warned.exists, "the first worker warns that it waits for the second one")
-    with unittest.mock.patch.multiple(workers, _PATIENCE_SECS=0.25, _LOG=log):
+    with (
+        unittest.mock.patch.object(workers, "_LOG", log),
+        unittest.mock.patch.object(_times, "current", _times.Times(save_secs=0.25)),
+    ):
         saved.checkpoint().save(str(folder / f"worker_{number}" / "saved"))
     assert "'gradient_accumulator' is being saved for 0.25 s" in warned.read_text()
     first = str(folder / "worker_0")
