@@ -20,12 +20,12 @@ PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-
 # The tests that `make test` leaves out, by the markers of pyproject.toml, and where each stands.
 PARTS := wide install examples benchmarks documents programs multi-worker clusters killed-trainings \
   soak junk
-PLACE_OF_wide := tests
+PLACE_OF_wide := tests/accumulators tests/distribute tests/drop_stale tests/keras
 PLACE_OF_install := tests/build/test_install.py
 PLACE_OF_examples := tests/examples
 PLACE_OF_benchmarks := tests/benchmarks
 PLACE_OF_documents := tests/docs
-PLACE_OF_programs := tests
+PLACE_OF_programs := tests/command tests/compat
 PLACE_OF_multi-worker := tests/distribute
 PLACE_OF_clusters := tests/cluster tests/drop_stale tests/launch tests/sync_replicas
 PLACE_OF_killed-trainings := tests/accumulators/saving

@@ -30,6 +30,7 @@ def test_a_ledger_finds_gradients_that_are_lost_taken_twice_or_miscounted():
     assert Ledger("accumulator", loses=True, accepted=np.array([1, 3])).faults([], 0) == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("minutes", ["0.04", pytest.param("3", marks=pytest.mark.long)])
 def test_no_gradient_is_lost(minutes):
     soak = run_program([*forked_python(), "-m", "tests.soak.soak", minutes], cwd=ROOT)
