@@ -9,14 +9,14 @@ only file of the tests with a clock, beside the benchmarks and the soak.
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -94,6 +94,16 @@ def stacks() -> str:
     return out.getvalue()
 
 
+def _other_threads_sleep() -> bool:
+    for task in os.listdir("/proc/self/task"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # The thread has ended.
+            with open(f"/proc/self/task/{task}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split(maxsplit=1)[0]
+            if state != b"S" and task != str(threading.get_native_id()):
+                return False
+    return True
+
+
 @contextmanager
 def _noted(what: str) -> Iterator[None]:
     ident = threading.get_ident()
@@ -145,20 +155,20 @@ class Background:
         return self._error
 
     def wait_until_blocked(self) -> None:
-        """Waits until the thread has slept, without using CPU time, during many polls in a row."""
-        stat = Path(f"/proc/self/task/{self._thread.native_id}/stat")
-        quiet, last = 0, ""
+        """Waits until all other threads of the process have slept at several looks.
+
+        Then the call waits for what no thread works on. A thread that lacks nothing but a processor
+        does not sleep. The looks need not follow each other, because some threads wake up regularly.
+        """
+        num_quiet = 0
 
         def is_quiet() -> bool:
-            nonlocal quiet, last
+            nonlocal num_quiet
             assert not self.done, f"the background call ended: {self._error or self._value}"
-            fields = stat.read_text().rpartition(")")[2].split()
-            state, cpu_time = fields[0], " ".join(fields[11:13])
-            quiet = quiet + 1 if state == "S" and cpu_time == last else 0
-            last = cpu_time
-            return quiet >= 30
+            num_quiet += _other_threads_sleep()
+            return num_quiet >= 5
 
-        until(is_quiet, f"{self._call[0]} waits in the background")
+        until(is_quiet, f"{self._call[0]} waits in the background", pause_secs=0.005)
 
 
 def in_threads(*calls: Callable[[], Any]) -> list[Any]:
