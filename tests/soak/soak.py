@@ -382,6 +382,9 @@ def _warm_up() -> None:
     for _ in range(3):
         soak._session(draw)
     soak._in_function(draw)
+    large = tf_condacc.ConditionalAccumulator(tf.float32)
+    large.apply_grad(tf.ones([9 << 20]))
+    del large  # Starts the thread of timers, one of which frees the pages of this sum.
     time.sleep(0.5)
 
 
