@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.accumulator_support import every_kind
-from tests.support.drop_stale_support import drop_stale, half_square, own_step
+from tests.support.drop_stale_support import drop_stale, every_switches, half_square, own_step
 from tf_condacc._ops.host import host_int64
 
 v1 = tf.compat.v1
@@ -276,6 +276,7 @@ def test_functions_build_scalars_on_the_host_too(ours):
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 @pytest.mark.parametrize("late", [False, True], ids=["global_step", "my_step"])
+@every_switches
 def test_what_a_staleness_gate_reads_is_computed_on_the_host(switches, dtype, late):
     gpu, cpu = "/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:CPU:0"
     graph = v1.get_default_graph()

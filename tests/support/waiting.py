@@ -142,6 +142,10 @@ class Background:
     def done(self) -> bool:
         return self._done.is_set()
 
+    @property
+    def failed(self) -> bool:
+        return self.done and self._error is not None
+
     def result(self) -> Any:
         """Returns what the call returned or raises what it raised."""
         until_set(self._done, f"{self._call[0]} ends in the background")
@@ -180,4 +184,12 @@ def in_threads(*calls: Callable[[], Any]) -> list[Any]:
         return call()
 
     running = [Background(begin, call) for call in calls]
+    # If one fails, its error is raised at once: the others may wait for it.
+    until(
+        lambda: all(run.done for run in running) or [run for run in running if run.failed],
+        f"the end of {calls}",
+    )
+    for run in running:
+        if run.failed:
+            run.result()
     return [run.result() for run in running]
