@@ -162,7 +162,7 @@ class Background:
         """Waits until all other threads of the process have slept at several looks.
 
         Then the call waits for what no thread works on. A thread that lacks nothing but a processor
-        does not sleep. The looks need not follow each other, because some threads wake up regularly.
+        does not sleep. The looks need not follow each other: some threads wake up regularly.
         """
         num_quiet = 0
 
