@@ -201,8 +201,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="TensorFlow sees no GPU on this machine"))
     for item in items:
         if item.get_closest_marker("timeout") is None:
-            limit = LONG_LIMIT_SECS if item.get_closest_marker("long") else LIMIT_SECS
-            item.add_marker(pytest.mark.timeout(limit))
+            # Those that compile the library may take long on a slow machine.
+            is_long = item.get_closest_marker("long") or item.get_closest_marker("install")
+            item.add_marker(pytest.mark.timeout(LONG_LIMIT_SECS if is_long else LIMIT_SECS))
 
 
 def _load(library: str, kind: str = "dense") -> Any:
