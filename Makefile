@@ -50,7 +50,7 @@ PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
 .PHONY: configure build demo test $(PARTS:%=test-%) test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
   wheels test-versions test-compilers docs pictures lint format clean test-planted test-mutants \
   test-gpu-emulated test-gpu-emulated-plugin pack-tensorflow fuzz soak reliability test-aarch64 \
-  test-aarch64-core
+  test-aarch64-core test-schedules
 
 .NOTPARALLEL:
 
@@ -80,10 +80,11 @@ test: build cc-test
 $(PARTS:%=test-%): test-%: build
 	$(PYTEST) -m '$(subst -,_,$*) and not long' $(PLACE_OF_$*)
 
-# Runs the tests that `make test` leaves out: more repetitions of the same tests, long tests, and a
-# million schedules and fuzzed programs of each kind.
+# Repeats tests more often, runs long tests, and explores a million schedules and fuzzed programs of
+# each kind, with new seeds.
 test-long: build
-	$(BAZEL) test --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules \
+	$(BAZEL) test --nocache_test_results --test_timeout=36000 --test_env=TF_CONDACC_TEST_SEED=new \
+	  --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules \
 	  //tests/cc/fuzz:fuzz_test
 	$(PYTEST) -m long tests
 
@@ -95,6 +96,10 @@ cc-test: configure
 	$(if $(shell grep -s 'CONDACC_GTEST_DIR=/' .condacc.bazelrc),\
 	  $(BAZEL) test //tests/cc/...,\
 	  @echo 'C++ tests left out: GoogleTest is missing (Debian: apt-get install libgtest-dev)')
+
+# Explores 60,000 schedules of each program, and checks that they reach everything in a list.
+test-schedules: configure
+	$(BAZEL) test --test_env=TF_CONDACC_TEST_ROUNDS=60000 //tests/cc/explorer:schedules
 
 # Checks that the explorer of schedules finds bugs that are planted in copies of the core.
 test-planted: configure

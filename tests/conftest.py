@@ -316,13 +316,13 @@ def programs(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Returns the seed of TF_CONDACC_TEST_SEED; else 1, and a new one for long tests.
+    """Returns the seed of TF_CONDACC_TEST_SEED: a number, "new", or by default 1 ("new" if long).
 
     Failures show it.
     """
-    is_long = request.node.get_closest_marker("long") is not None
-    usual = random.SystemRandom().randrange(2**31) if is_long else 1
-    value = int(os.environ.get(SEED_VARIABLE) or usual)
+    usual = "new" if request.node.get_closest_marker("long") else "1"
+    text = os.environ.get(SEED_VARIABLE) or usual
+    value = random.SystemRandom().randrange(2**31) if text == "new" else int(text)
     print(f"{SEED_VARIABLE}={value}")
     request.node.user_properties.append(("seed", value))
     return value

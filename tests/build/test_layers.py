@@ -25,6 +25,7 @@ ROOMS = (
     "_model_fn",
     "_sums",
     "_tensorflow",
+    "_times",
     "_build_info",
     "_typing",
 )
