@@ -17,9 +17,12 @@ import time
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from condacc.migrate._findings import Outcome
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _SUFFIXES = (".py", ".ipynb")
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
@@ -27,6 +30,7 @@ _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _FILES_FOR_PROCESSES = 32  # Fewer files take less time than starting processes.
 _SECS_BETWEEN_LINES = 0.1
 _SECS_BETWEEN_LINES_OF_LOGS = 10.0
+_SECS_BETWEEN_LOOKS = 0.005
 _PR_SET_PDEATHSIG = 1
 
 
@@ -181,10 +185,11 @@ def migrate_files(
         pool = futures.ProcessPoolExecutor(processes, context, _end_with_parent, (os.getpid(),))
         try:
             with _without_interrupts():  # The processes are forked here. This one handles Ctrl-C.
-                results = pool.map(migrate, files[done:])
+                results = [pool.submit(migrate, file) for file in files[done:]]
             for result in results:
+                value = _value_of(result)
                 done += 1
-                yield result
+                yield value
         except futures.BrokenProcessPool:
             if processes == 1:
                 yield FileResult(files[done], error="the process that was reading it has ended")
@@ -192,6 +197,15 @@ def migrate_files(
             processes = 1
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _value_of(result: Future[FileResult]) -> FileResult:
+    """Waits for a result. Ctrl-C is handled between two looks: in one, it could leave a lock held."""
+    while True:
+        with _without_interrupts():
+            if result.done():
+                return result.result()
+        time.sleep(_SECS_BETWEEN_LOOKS)
 
 
 def _end_with_parent(parent: int) -> None:

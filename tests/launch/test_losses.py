@@ -133,7 +133,7 @@ def test_a_frozen_task_is_reported_once_and_when_it_answers_again(launch):
 
 
 def test_a_task_that_stays_frozen_is_killed_and_replaced(launch):
-    code = "print('ready')\nwait() if once('first') else sys.exit(0)"
+    code = "is_first = once('first')\nprint('ready')\nwait() if is_first else sys.exit(0)"
     options = ["--ps", "0", "--workers", "1", "--restarts", "1", "--lost-secs", "0.5"]
     quick = {"interval_secs": 0.05, "pause_secs": 0.05}
     launched = launch(code, *options, sets_clock=True, sets_answer=True, **quick)
