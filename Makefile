@@ -16,18 +16,19 @@ TYPES := .tools/types/ready
 # started in the order of their folders, and the last ones are short. By default pytest-xdist starts
 # the files with the fewest tests last, which are the longest here. A process that ends during a test
 # is replaced.
-PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=1000
+PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=50
 # The tests that `make test` leaves out, by the markers of pyproject.toml, and where each stands.
 PARTS := wide install examples benchmarks documents programs multi-worker clusters killed-trainings \
   soak junk
-PLACE_OF_wide := tests/accumulators tests/distribute tests/drop_stale tests/keras
-PLACE_OF_install := tests/build/test_install.py
+PLACE_OF_wide := tests/accumulators tests/build tests/call_sites tests/distribute \
+  tests/drop_stale tests/keras
+PLACE_OF_install := tests/build/test_install.py tests/command/test_build.py
 PLACE_OF_examples := tests/examples
 PLACE_OF_benchmarks := tests/benchmarks
 PLACE_OF_documents := tests/docs
 PLACE_OF_programs := tests/command tests/compat
 PLACE_OF_multi-worker := tests/distribute
-PLACE_OF_clusters := tests/cluster tests/drop_stale tests/launch tests/sync_replicas
+PLACE_OF_clusters := tests/cluster tests/drop_stale tests/sync_replicas
 PLACE_OF_killed-trainings := tests/accumulators/saving
 PLACE_OF_soak := tests/soak
 PLACE_OF_junk := tests/junk
@@ -47,8 +48,8 @@ PRODUCTS := _condacc_ops.so _build_info.json
 PRINT_DIGEST := from pathlib import Path; from condacc import libraries; \
   print(libraries.digest_of(Path()))
 
-.PHONY: configure build demo test $(PARTS:%=test-%) test-long test-reference cc-test tsan asan bench wheel wheel-cuda \
-  wheels test-versions test-compilers docs pictures lint format clean test-planted test-mutants \
+.PHONY: configure build demo test parts $(PARTS:%=test-%) test-long test-reference cc-test tsan \
+  asan bench wheel wheel-cuda wheels test-versions test-compilers docs pictures lint format clean test-planted test-mutants \
   test-gpu-emulated test-gpu-emulated-plugin pack-tensorflow fuzz soak reliability test-aarch64 \
   test-aarch64-core test-schedules
 
@@ -77,12 +78,16 @@ demo: build
 test: build cc-test
 	$(PYTEST) tests
 
+parts:
+	@echo $(PARTS)
+
 $(PARTS:%=test-%): test-%: build
 	$(PYTEST) -m '$(subst -,_,$*) and not long' $(PLACE_OF_$*)
 
 # Repeats tests more often, runs long tests, and explores a million schedules and fuzzed programs of
 # each kind, with new seeds.
 test-long: build
+	$(BAZEL) test --nocache_test_results --test_env=TF_CONDACC_TEST_SEED=new //tests/cc/...
 	$(BAZEL) test --nocache_test_results --test_timeout=36000 --test_env=TF_CONDACC_TEST_SEED=new \
 	  --test_env=TF_CONDACC_TEST_ROUNDS=1000000 //tests/cc/explorer:schedules \
 	  //tests/cc/fuzz:fuzz_test

@@ -138,7 +138,8 @@ class Watch:
                     self._on_answer(name)
                 is_reported = False
             if answer is Answer.ANSWERED or not self._is_silence(answer, previous):
-                previous = answer if answer is Answer.ANSWERED else Answer.REFUSED
+                if answer in (Answer.ANSWERED, Answer.REFUSED):
+                    previous = answer
                 silent_secs, num_reported = 0.0, 0
                 continue
             if answer is not previous:

@@ -69,7 +69,7 @@ OF_THE_TREE = (
 )
 # This compares pages with the tree.
 DESELECTED = ("tests/docs/test_documentation.py::test_the_files_that_a_page_names_exist",)
-PYTEST_OPTIONS = "-q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0".split()
+PYTEST_OPTIONS = "-q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=50".split()
 # All tests that `make test` and .ci/run run between them.
 PYTEST_OPTIONS += ["-m", "not long and not reference and not aarch64"]
 WORK = ROOT / ".tools" / "versions"

@@ -48,6 +48,7 @@ _LIMITS_VARIABLE = "TF_CONDACC_TEST_LIMITS"  # The file that tells of tests at t
 SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
 LIBRARIES = ("tensorflow", "tf_condacc")
 _LIMITS = pytest.StashKey[Any]()
+_STDERR = pytest.StashKey[int]()  # That of pytest itself, if it runs tests in its own process.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_LIMITS] = file
         os.environ[_LIMITS_VARIABLE] = file.name
         config.pluginmanager.register(Completeness(config))
+        config.stash[_STDERR] = os.dup(2)
     server = contextlib.ExitStack()
     server.enter_context(fork_server())
     config.add_cleanup(server.close)
@@ -99,8 +101,11 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
     """
 
     def end() -> None:
+        about = f"{item.nodeid} was ended after {settings.timeout:.0f} s\n{stacks()}"
         with open(os.environ[_LIMITS_VARIABLE], "a") as file:
-            file.write(f"{item.nodeid} was ended after {settings.timeout:.0f} s\n{stacks()}")
+            file.write(about)
+        if (own_stderr := item.config.stash.get(_STDERR, None)) is not None:
+            os.write(own_stderr, about.encode())  # Nobody else will print it.
         os._exit(1)
 
     timer = threading.Timer(settings.timeout, end)

@@ -28,7 +28,11 @@ class HeldBytes {
 
   size_t now() const { return now_.load(std::memory_order_relaxed); }
   // Returns the most bytes since the last call, or since the beginning.
-  size_t TakePeak() { return peak_.exchange(now(), std::memory_order_relaxed); }
+  size_t TakePeak() {
+    const size_t peak = peak_.exchange(0, std::memory_order_relaxed);
+    Add(0);  // Those that are held now count for the next peak.
+    return peak;
+  }
 
  private:
   std::atomic<size_t> now_{0};

@@ -32,10 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_wide(item: pytest.Item) -> bool:
-    """Returns whether a test has settings that are not of the few that `make test` runs.
+    """Returns whether `make test` leaves a test out.
 
-    A test with the marker `narrow` has a function for this, whose arguments are parameters of the
-    test. Other tests are run in one mode on each accumulator: random programs run in all of them.
+    A test with the marker `narrow` has a function that says for which of its parameters it is run.
+    Of the others, `make test` runs those on our dense accumulator eagerly and those on all other
+    accumulators in graphs. Random programs run in all modes.
     """
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     if narrow := item.get_closest_marker("narrow"):

@@ -196,6 +196,7 @@ def test_the_cost_of_each_apply_is_kept_for_both_sides(smoke: SmokeRun):
     assert all(len(seconds) == 4 + 1 and min(seconds) > 0 for seconds in curves.values())
 
 
+@pytest.mark.benchmarks
 def test_the_limit_is_compared_with_where_it_is_asked_for(tmp_path: Path):
     run = _run_benchmark("--smoke", "--scenario", "D1", "S1", "--limit", "--output", str(tmp_path))
 

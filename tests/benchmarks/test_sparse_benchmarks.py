@@ -80,6 +80,7 @@ def test_rows_are_deduplicated_for_tensorflow_in_the_graph():
     assert sums.tolist() == [[8.0], [2.0], [5.0]]
 
 
+@pytest.mark.benchmarks
 @pytest.mark.parametrize("name", [pytest.param("tf", marks=pytest.mark.long), "condacc"])
 def test_peak_memory_counts_the_gradients(name: str):
     size, count = 4 << 20, 3

@@ -100,6 +100,7 @@ def is_running(started: Path) -> bool:
     return True
 
 
+@pytest.mark.install
 def test_library_is_built_for_the_installed_tensorflow(sources, lines, tmp_path):
     library = build.compile_library(sys.executable, sources, tmp_path / "new", lines.append)
     assert library == libraries.paths_in(tmp_path / "new", key())
@@ -173,6 +174,7 @@ def test_an_old_compiler_is_refused_before_anything_is_compiled(
         build.compile_library(sys.executable, sources, tmp_path)
 
 
+@pytest.mark.install
 def test_a_library_that_does_not_load_is_not_kept(sources, lines, tmp_path):
     library = libraries.paths_in(tmp_path, key())
     library.file.write_text("the former library")

@@ -83,7 +83,7 @@ def test_two_replicas(name, mirrored, truth):
 @pytest.mark.parametrize(
     "name",
     [
-        "embedding, Adam",
+        pytest.param("embedding, Adam", marks=pytest.mark.wide),
         pytest.param("unequal parts", marks=pytest.mark.wide),
         pytest.param("mixed_float16", marks=pytest.mark.long),
     ],

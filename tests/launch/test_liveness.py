@@ -133,6 +133,7 @@ def reports_of(monkeypatch, answers: str, reports_refused: bool) -> list[object]
         ("ARRRR", []),  # It has ended.
         ("ARSSSS", []),  # Another one is starting.
         ("AUUUU", []),
+        ("AUSSSS", [(1.5, S), (3.5, S)]),
     ],
 )
 def test_a_watch_reports_a_silent_server_at_each_limit_once(monkeypatch, answers, reports):

@@ -62,6 +62,7 @@ def _make(*words: str) -> Callable[[int], Sequence[str]]:
 def _schedules(seconds: int) -> Sequence[str]:
     rounds = f"--test_env=TF_CONDACC_TEST_ROUNDS={seconds * _SCHEDULES_IN_A_SECOND}"
     options = ["--test_output=all", "--nocache_test_results", "--color=no", rounds]
+    options.append("--test_env=TF_CONDACC_TEST_SEED=new")
     return [".tools/bazelisk", "test", *options, "//tests/cc/explorer:schedules"]
 
 

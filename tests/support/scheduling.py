@@ -34,7 +34,12 @@ class FileScheduling(LoadFileScheduling):
         return crashed
 
     def _reschedule(self, node: Any) -> None:
-        """Gives a process the next files until it has some tests, as it runs none of its last."""
+        """Gives a process more files if it has few tests left.
+
+        A process of pytest-xdist holds its last test back until it gets more or is shut down.
+        """
+        if node not in self.registered_collections:
+            return  # It still collects; `schedule` is called when it has.
         while (
             self.workqueue
             and not node.shutting_down

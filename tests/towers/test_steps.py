@@ -118,7 +118,7 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_what_a_step_holds_does_not_grow_with_the_number_of_towers(kind: str):
+def test_a_step_of_32_towers_holds_what_one_of_few_does(kind: str):
     skip_on_gpu("folds that wait for a device are fewer")
     num_towers = 32
     with tf.Graph().as_default():

@@ -117,7 +117,7 @@ TEST(GateScale, AStepMakesTheGateLookAtAsMuchHoweverManyWorkersThereAre) {
     std::printf("%4d workers: %.1f looks and %.2f us of CPU for a worker's step\n", num_workers,
                 static_cast<double>(num_looks_of_steps) / num_workers, 1e6 * seconds / num_workers);
     EXPECT_LE(num_looks_of_steps, 10 * num_workers);
-    // Otherwise, looks are not counted any more: the end of a round concerns all workers.
+    // Checks that the replaced functions are still called: the end of a round concerns all workers.
     EXPECT_GE(rounds.EndRound(), num_workers);
   }
 }

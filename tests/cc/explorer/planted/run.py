@@ -1,6 +1,6 @@
 """Plants each bug of bugs.py in a copy of the core, and has the explorer find it.
 
-Fails if a bug is not found in as many schedules as .ci/run explores, or if it cannot be planted
+Fails if a bug is not found in as many schedules as `make test-schedules` explores, or if it cannot be planted
 because the core has changed.
 
 usage: python tests/cc/explorer/planted/run.py [WORD]
@@ -19,7 +19,7 @@ from build_explorer import EXPLORER, build
 
 ROOT = Path(__file__).resolve().parents[4]
 CACHE = ROOT / "build/planted"
-# The schedules that .ci/run explores, so that the outcome is always the same.
+# The schedules of `make test-schedules`, so that the outcome is always the same.
 NUM_SCHEDULES, FIRST_SEED = "60000", "1"
 TIMEOUT_SECS = 600  # A bug may make a schedule endless.
 
