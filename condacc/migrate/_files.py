@@ -200,7 +200,7 @@ def migrate_files(
 
 
 def _value_of(result: Future[FileResult]) -> FileResult:
-    """Waits for a result. Ctrl-C is handled between two looks: in one, it could leave a lock held."""
+    """Waits for a result. Ctrl-C is handled between two looks: in one, it could leave a lock."""
     while True:
         with _without_interrupts():
             if result.done():

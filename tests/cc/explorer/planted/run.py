@@ -1,7 +1,7 @@
 """Plants each bug of bugs.py in a copy of the core, and has the explorer find it.
 
-Fails if a bug is not found in as many schedules as `make test-schedules` explores, or if it cannot be planted
-because the core has changed.
+Fails if a bug is not found in as many schedules as `make test-schedules` explores, or if it cannot
+be planted because the core has changed.
 
 usage: python tests/cc/explorer/planted/run.py [WORD]
 
