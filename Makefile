@@ -21,7 +21,7 @@ PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-
 PARTS := wide install examples benchmarks documents programs multi-worker clusters killed-trainings \
   soak junk
 PLACE_OF_wide := tests/accumulators tests/build tests/call_sites tests/distribute \
-  tests/drop_stale tests/keras
+  tests/drop_stale tests/keras tests/parity
 PLACE_OF_install := tests/build/test_install.py tests/command/test_build.py
 PLACE_OF_examples := tests/examples
 PLACE_OF_benchmarks := tests/benchmarks
@@ -29,7 +29,7 @@ PLACE_OF_documents := tests/docs
 PLACE_OF_programs := tests/command tests/compat
 PLACE_OF_multi-worker := tests/distribute
 PLACE_OF_clusters := tests/cluster tests/drop_stale tests/sync_replicas
-PLACE_OF_killed-trainings := tests/accumulators/saving
+PLACE_OF_killed-trainings := tests/accumulators/saving tests/keras
 PLACE_OF_soak := tests/soak
 PLACE_OF_junk := tests/junk
 CLANG_FORMAT := $(dir $(PYTHON))clang-format

@@ -311,7 +311,13 @@ def rounds(request: pytest.FixtureRequest) -> int:
     return request.param
 
 
-@pytest.fixture(params=[20, pytest.param(500, marks=pytest.mark.long)])
+@pytest.fixture(
+    params=[
+        10,
+        pytest.param(20, marks=pytest.mark.wide),
+        pytest.param(500, marks=pytest.mark.long),
+    ]
+)
 def programs(request: pytest.FixtureRequest) -> Any:
     """Returns settings of Hypothesis: a few programs that are always the same, or many others."""
     from tests.support.programs import programs_settings

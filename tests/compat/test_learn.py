@@ -51,7 +51,7 @@ def test_arguments_have_the_names_and_defaults_of_the_original(report):
 @pytest.mark.parametrize(
     ("implementation", "schedule"),
     [
-        ("own", "train_and_evaluate"),
+        pytest.param("own", "train_and_evaluate", marks=pytest.mark.programs),
         pytest.param("own", "", marks=pytest.mark.long),
         pytest.param("package", "train_and_evaluate", marks=pytest.mark.programs),
         pytest.param("package", "", marks=pytest.mark.long),

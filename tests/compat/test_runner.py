@@ -178,6 +178,7 @@ def test_pytest_runs_the_tests_of_a_program(tmp_path):
     assert "1 passed" in run.stdout
 
 
+@_whole
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_cluster_with_flags_trains_under_the_launcher(workers, tmp_path):
     tasks = ["--ps=1", f"--workers={workers}", f"--log-dir={tmp_path}"]

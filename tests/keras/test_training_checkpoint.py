@@ -73,7 +73,14 @@ def train(
     return bits(model)
 
 
-@pytest.mark.parametrize("remainder", all_but_wide(["apply", "carry", "drop"], ["carry"]))
+@pytest.mark.parametrize(
+    "remainder",
+    [
+        "carry",
+        pytest.param("apply", marks=pytest.mark.killed_trainings),
+        pytest.param("drop", marks=pytest.mark.killed_trainings),
+    ],
+)
 def test_a_training_that_is_killed_ends_with_the_bits_of_an_undisturbed_one(remainder, tmp_path):
     expected = train(tmp_path / "undisturbed", remainder=remainder)
     for killed_after in (1, 6, 10, 3):
@@ -103,6 +110,7 @@ def expected(tmp_path_factory) -> bytes:
     return train_with_backups(tmp_path_factory.mktemp("undisturbed"))
 
 
+@pytest.mark.killed_trainings
 def test_backups_of_keras_have_a_carried_remainder_beside_them(expected, tmp_path, caplog):
     for _ in range(2):  # One of the 7 batches of an epoch is carried into the next, and then two.
         with pytest.raises(Killed):
@@ -115,6 +123,7 @@ def test_backups_of_keras_have_a_carried_remainder_beside_them(expected, tmp_pat
     assert "with which no accumulated gradients were saved" in caplog.text
 
 
+@pytest.mark.killed_trainings
 def test_the_backup_before_the_last_one_is_restored_with_its_remainder(expected, tmp_path, caplog):
     with pytest.raises(Killed):
         train_with_backups(tmp_path / "killed", 2 * NUM_BATCHES + 1, double_checkpoint=True)
@@ -123,6 +132,7 @@ def test_the_backup_before_the_last_one_is_restored_with_its_remainder(expected,
     assert not caplog.records
 
 
+@pytest.mark.killed_trainings
 def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(
     expected, tmp_path, caplog
 ):
@@ -135,6 +145,7 @@ def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(
     assert not caplog.records
 
 
+@pytest.mark.killed_trainings
 def test_a_restored_remainder_is_that_of_one_fit_alone(tmp_path):
     with pytest.raises(Killed):
         train_with_backups(tmp_path, NUM_BATCHES + 1)
@@ -160,6 +171,7 @@ def test_a_restored_remainder_is_that_of_one_fit_alone(tmp_path):
     model.fit(data(), verbose=0)
 
 
+@pytest.mark.killed_trainings
 def test_a_model_that_is_compiled_again_restores_its_remainder(expected, tmp_path):
     with pytest.raises(Killed):
         train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
@@ -242,13 +254,9 @@ def test_other_optimizers_and_state_of_the_model_are_saved(accumulates, tmp_path
         train_it(tmp_path / "unbuilt", is_built=False)
 
 
+@pytest.mark.killed_trainings
 @pytest.mark.parametrize(
-    ("remainder", "is_size_known"),
-    [
-        pytest.param("apply", True, marks=pytest.mark.wide),
-        pytest.param("carry", True, marks=pytest.mark.wide),
-        ("carry", False),
-    ],
+    ("remainder", "is_size_known"), [("apply", True), ("carry", True), ("carry", False)]
 )
 def test_a_training_that_is_killed_at_the_end_of_an_epoch_continues(
     remainder, is_size_known, tmp_path

@@ -338,10 +338,10 @@ def test_means_of_rows_are_not_called_sums():
     ("name", "settings"),
     [
         ("Adam", {"epsilon": 1e-3}),
-        ("AdamW", {"epsilon": 1e-3}),
-        ("Adagrad", {}),
-        ("RMSprop", {"epsilon": 1e-3}),
-        ("SGD", {"clipnorm": 0.05}),
+        pytest.param("AdamW", {"epsilon": 1e-3}, marks=pytest.mark.wide),
+        pytest.param("Adagrad", {}, marks=pytest.mark.wide),
+        pytest.param("RMSprop", {"epsilon": 1e-3}, marks=pytest.mark.wide),
+        pytest.param("SGD", {"clipnorm": 0.05}, marks=pytest.mark.wide),
     ],
 )
 def test_repeated_rows_raise_no_alarm_with_optimizers_of_keras(name, settings):
