@@ -16,7 +16,7 @@ class Times:
     pause_secs: float = 0.2  # The shortest time between an answer and the next request.
     answer_secs: float = 0.8  # Limit of a request. A stopped watch ends within about this time.
     progress_secs: float = 0.3  # The shortest time between two shown states of a progress bar.
-    settled_secs: float = 0.1  # A state without a line end is whole if nothing follows so long.
+    settled_secs: float = 0.1  # A line is shown without its end if nothing follows for this time.
     turn_secs: float = 1.0  # The launcher looks at its tasks this often if nothing happens.
     same_key_secs: float = 0.3  # A second signal within this time was sent along with the first.
     terminate_secs: float = 2.0  # Time from SIGINT to SIGTERM for tasks that have not ended.

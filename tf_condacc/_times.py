@@ -13,7 +13,7 @@ class Times:
     """The times, with what each is for."""
 
     worker_interval_secs: float = 1.0  # The chief asks the server of each worker this often.
-    first_interval_secs: float = 0.2  # And this often until it answers: it may be lost soon.
+    first_interval_secs: float = 0.2  # The chief asks a worker this often until it has answered.
     worker_answer_secs: float = 0.5  # Limit of such a request.
     ps_answer_secs: float = 1.0  # A parameter server that does not answer by then may be lost.
     report_end_secs: float = 5.0  # Limit of the report of a task's end.

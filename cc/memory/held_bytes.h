@@ -12,7 +12,7 @@ class HeldBytes {
  public:
   // Returns the count of this process: the tensors that this library refers to, once for each
   // reference, and the mappings that it has made, even if only TensorFlow refers to them now. Pages
-  // in PagePool::Global() belong to none of them.
+  // in PagePool::Global() are not counted.
   static HeldBytes& Global() {
     static HeldBytes held;  // Used after static destructors, and has none.
     return held;

@@ -16,7 +16,7 @@ from tf_condacc import DropStaleGradientOptimizer
 
 v1 = tf.compat.v1
 NUM_DROPPED = 5
-# What must happen before the limit is tried with longer and longer ones.
+# The test is repeated with longer and longer limits, until five drops are made within one.
 LIMITS = [0.05 * 4**n for n in range(7)]
 pytestmark = isolated({"TF_CPP_MIN_LOG_LEVEL": "1"})
 

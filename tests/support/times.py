@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tests.support.waiting import PATIENCE_SECS
 
-# Tasks have time to end, output to be written, and a task may take long to start before it is lost.
+# Tasks get this time to end, and the launcher gets it to write their output. A task that is lost
+# within it counts as one that was lost at its start.
 LAUNCHER = {
     "same_key_secs": 0.0,
     **dict.fromkeys(("terminate_secs", "kill_secs", "interrupted_secs"), PATIENCE_SECS),

@@ -12,7 +12,7 @@ from tf_condacc import ApplyOutcome
 from tf_condacc._optimizers.sync_replicas import pushes
 
 v1 = tf.compat.v1
-# So short that slots may be taken over in every round. Tests must not depend on which are.
+# Slots may be taken over in every round. No test depends on which slots are.
 TAKEOVERS = {"takeover_secs": 0.01}
 
 

@@ -66,6 +66,7 @@ constexpr TypePair kTypes[] = {
 };
 
 size_t RootBytes(TensorBuffer* buffer) {
+  // A tensor without elements may have no buffer.
   return buffer == nullptr ? 0 : buffer->root_buffer()->size();
 }
 
@@ -77,7 +78,6 @@ void Unref(void* tensor_buffer) {
 }
 
 TensorBuffer* MemoryOf(const Tensor& tensor) {
-  // A tensor without elements may have no buffer.
   return const_cast<TensorBuffer*>(tensorflow::DMAHelper::buffer(&tensor));
 }
 

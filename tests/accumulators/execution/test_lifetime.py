@@ -145,7 +145,7 @@ def test_a_take_that_is_served_in_time_is_not_warned_about(ours, capfd):
     assert "gradients at" not in capfd.readouterr().err
 
 
-# What the warnings about accumulators of these names say.
+# The texts of the warnings, by the name of the accumulator.
 STALLS = {
     "stalled_one": (
         "waits for long",

@@ -1,4 +1,4 @@
-// What the environment says about tests that draw at random.
+// Reads the environment variables for tests that draw at random.
 #ifndef CONDACC_TESTS_BASE_TEST_SETTINGS_H_
 #define CONDACC_TESTS_BASE_TEST_SETTINGS_H_
 

@@ -1,4 +1,4 @@
-// What the gate looks at with many workers.
+// Tests that a step of a worker makes the gate look at few things, however many workers there are.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
