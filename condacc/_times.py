@@ -1,4 +1,4 @@
-"""The times of the launcher and of the watches over servers, in seconds.
+"""The times of the launcher, of the watches over servers and of builds, in seconds.
 
 They are read from `current` whenever one is needed, so that tests can replace all of them.
 """
@@ -26,6 +26,7 @@ class Times:
     remains_secs: float = 1.0  # Time for processes that tasks have left behind to end.
     remains_poll_secs: float = 0.05  # How often the launcher looks whether any of them is left.
     kill_ended_secs: float = 2.0  # Time from SIGTERM to SIGKILL after the training.
+    compiler_secs: float = 2.0  # Time from SIGTERM to SIGKILL for compilers.
     quick_secs: float = 30.0  # A task that is lost sooner after its start has not trained yet.
     max_delay_secs: float = 10.0  # The longest delay before such a task is started again.
 

@@ -25,14 +25,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from condacc import __version__, libraries
+from condacc import __version__, _times, libraries
 from condacc._interrupts import INTERRUPTED, raise_on_interrupt, raise_on_termination
 
 # Options that are added to those of cc/options.bzl.
 _QUIET = "-w"  # Warnings are for developers.
 _STRIP = "-s"
 _MIN_MEMORY = 2 << 30  # Bytes for each compiler, which takes up to half of them.
-_PATIENCE_SECS = 2.0  # How long a compiler may take to end when it is told to.
 # Files with the memory limit of a container, in both versions of control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _PRINT_TENSORFLOW = """
@@ -325,7 +324,7 @@ class Compiler:
             self._is_stopped = True
             running = list(self._running)
         self._signal(running, signal.SIGTERM)
-        deadline = time.monotonic() + _PATIENCE_SECS
+        deadline = time.monotonic() + _times.current.compiler_secs
         while time.monotonic() < deadline and any(each.poll() is None for each in running):
             time.sleep(0.01)
         self._signal(running, signal.SIGKILL)
