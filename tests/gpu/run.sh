@@ -193,7 +193,7 @@ plugin() {
   limited "tests of the emulated GPU on this one" "$PLUGIN_TEST_SECONDS" "${pytest[@]}" \
     -p emulated_gpu tests/gpu/emulated/plugin --ignore=tests/gpu/emulated/plugin/test_waits.py
   limited "benchmark in TensorFlow" "$BENCHMARK_SECONDS" "$python" tests/gpu/bench_in_tensorflow.py
-  limited "Python tests" "$seconds" "${pytest[@]}" --dist worksteal \
+  limited "Python tests" "$seconds" "${pytest[@]}" -m "not long and not reference and not aarch64" --dist worksteal \
     -n "$(($(nproc) > 3 ? $(nproc) - 2 : 1))" "${tests[@]}"
 }
 
