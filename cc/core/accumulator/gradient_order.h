@@ -74,10 +74,11 @@ class GradientOrder {
   // Adds the first `count` gradients of a saved sum, all of which were ready, to an empty order.
   // `total_weight` is that of all gradients. May throw std::bad_alloc.
   void AddFirst(size_t count, const std::vector<Arrival>& arrivals, double total_weight) {
-    arrivals_.reserve(count + 1);
     if (is_of_contributors_) {
+      arrivals_.reserve(count);
       for (size_t i = 0; i < count; ++i) Add(arrivals[i]);
     } else {
+      Reserve();
       Add(Arrival{0, total_weight});  // A sum is saved without the weight of each gradient.
       size_ = count;
     }
@@ -115,8 +116,6 @@ class GradientOrder {
   }
   // Returns where a gradient is, or belongs.
   Arrivals::const_iterator Find(int64_t key) const {
-    // Most gradients come in order.
-    if (arrivals_.empty() || arrivals_.back().contributor < key) return arrivals_.cend();
     return std::lower_bound(
         arrivals_.cbegin(), arrivals_.cend(), key,
         [](const Arrival& arrival, int64_t wanted) { return arrival.contributor < wanted; });

@@ -283,6 +283,21 @@ TEST_F(DenseState, ThatIsHostileIsRefused) {
   ExpectRefused(bytes, kContributions + 56, 1, "do not fit its size");
 }
 
+TEST_F(DenseState, OfManyGradientsNeedsNoMemoryForEach) {
+  Accumulator one(Options());
+  Add(one, 8, workspace_);
+  std::string bytes = SavedBytes(one, workspace_);
+  constexpr size_t kCounts = 88;  // Of the numbers of gradients, before their total weight.
+  const int64_t counts[] = {int64_t{1} << 53, int64_t{1} << 53};
+  const auto total_weight = static_cast<double>(counts[0]);
+  std::memcpy(&bytes[kCounts], counts, sizeof(counts));
+  std::memcpy(&bytes[kCounts + sizeof(counts)], &total_weight, sizeof(total_weight));
+  Accumulator accumulator(Options());
+  ASSERT_TRUE(RestoreBytes(bytes, accumulator, workspace_).ok());
+  EXPECT_EQ(accumulator.num_accumulated(), counts[0]);
+  EXPECT_EQ(SavedBytes(accumulator, workspace_), bytes);
+}
+
 TEST_F(DenseState, IsNotRestoredWithoutMemory) {
   const std::string bytes = State();
   Accumulator accumulator(Options());
