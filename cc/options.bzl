@@ -27,6 +27,7 @@ COMPILE = [
 # The folders of cc whose sources are compiled with -O3, and so vectorized by every compiler.
 OPTIMIZED = [
     "core",
+    "kernels",
     "memory",
 ]
 
