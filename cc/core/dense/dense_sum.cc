@@ -32,7 +32,7 @@ Status DenseSum::Check(const Gradient& gradient) const {
 Missing DenseSum::MissingFrom(const Gradient& gradient) const {
   const bool is_early = order_.IsEarly(gradient);
   // An apply does not wait until an early gradient can be added, or until the sum has been saved.
-  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kKeptCopy;
+  if (is_early ? !gradient.owned : is_saving_ && IsUrgent(gradient)) return Missing::kKeptCopy;
   if (state_ == State::kEmpty && !is_early)
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a

@@ -210,6 +210,20 @@ TEST_F(DenseOrderStateTest, AnEarlyBorrowedGradientIsCopiedAndCounted) {
   EXPECT_EQ(Take(3), 3);
 }
 
+TEST_F(DenseOrderStateTest, BorrowedGradientsThatAreHeldStayAsTheyAre) {
+  auto options = accumulator_.options();
+  options.sum.holds_borrowed = true;
+  Accumulator accumulator(options);
+  std::vector<float> first(4, 1.0f), second(4, 2.0f);
+  ASSERT_TRUE(accumulator.Apply(0, By(1, Borrowed(&first)), workspace_).is_added());
+  ASSERT_TRUE(accumulator.Apply(0, By(2, Borrowed(&second)), workspace_).is_added());
+  DenseTake take(2);
+  accumulator.Request(take.ptr(), nullptr, workspace_);
+  ASSERT_TRUE(take.is_served());
+  EXPECT_EQ(take.values<float>(), std::vector<float>(4, 3.0f));
+  EXPECT_EQ(first, std::vector<float>(4, 1.0f));
+}
+
 TEST_F(DenseOrderStateTest, ARefusedCopyLeavesNothing) {
   std::vector<float> values(4, 1.0f);
   workspace_.RefuseAllocation(0);

@@ -203,8 +203,8 @@ BUGS = [
         breaks="A borrowed gradient that is early is not copied.",
         program="dense",
         file="dense/dense_sum.cc",
-        old="  if (IsUrgent(gradient) && (is_early || is_saving_)) return Missing::kKeptCopy;\n",
-        new="  if (IsUrgent(gradient) && is_saving_) return Missing::kKeptCopy;\n",
+        old="  if (is_early ? !gradient.owned : is_saving_ && IsUrgent(gradient)) return Missing::",
+        new="  if (!is_early && is_saving_ && IsUrgent(gradient)) return Missing::",
     ),
     Bug(
         breaks="A fold that got no memory leaves gradients behind later contributors.",
