@@ -5,7 +5,6 @@
 #include <cuda_runtime.h>
 
 #include <mutex>
-#include <vector>
 
 namespace condacc {
 
@@ -17,41 +16,43 @@ class Pinned {
  public:
   Pinned() {
     {
-      const std::lock_guard<std::mutex> lock(GetPool().mu);
-      std::vector<T*>& spares = GetPool().spares;
-      if (!spares.empty()) {
-        value_ = spares.back();
-        spares.pop_back();
+      const std::lock_guard<std::mutex> lock(pool_.mu);
+      if (pool_.first != nullptr) {
+        block_ = pool_.first;
+        pool_.first = block_->next;
         return;
       }
     }
     void* data = nullptr;
-    error_ = cudaHostAlloc(&data, sizeof(T), cudaHostAllocPortable);
-    value_ = static_cast<T*>(data);
+    error_ = cudaHostAlloc(&data, sizeof(Block), cudaHostAllocPortable);
+    block_ = static_cast<Block*>(data);
   }
   ~Pinned() {
     if (error_ != cudaSuccess) return;
-    const std::lock_guard<std::mutex> lock(GetPool().mu);
-    GetPool().spares.push_back(value_);
+    const std::lock_guard<std::mutex> lock(pool_.mu);
+    block_->next = pool_.first;
+    pool_.first = block_;
   }
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
 
   // If not cudaSuccess, the reason why there is no memory.
   cudaError_t error() const { return error_; }
-  T* get() const { return value_; }
+  T* get() const { return &block_->value; }
 
  private:
+  // In the pool, each block has the address of the next one, so that returning it needs no memory.
+  union Block {
+    T value;
+    Block* next;
+  };
   struct Pool {
     std::mutex mu;
-    std::vector<T*> spares;
+    Block* first = nullptr;
   };
-  static Pool& GetPool() {
-    static auto* const pool = new Pool;
-    return *pool;
-  }
+  static inline Pool pool_;
 
-  T* value_ = nullptr;
+  Block* block_ = nullptr;
   cudaError_t error_ = cudaSuccess;
 };
 

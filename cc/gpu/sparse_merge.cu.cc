@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
+#include <new>
 
 #include "cc/gpu/kernel_launch.h"
 #include "cc/gpu/long_rows.h"
@@ -114,7 +115,13 @@ Status ReadCounts(const MergeCounts* from, cudaStream_t stream, const QueueMore&
   if (error != cudaSuccess) return CudaStatus(error, kToSort);
   error = cudaMemcpyAsync(counts.get(), from, sizeof(MergeCounts), cudaMemcpyDeviceToHost, stream);
   if (error == cudaSuccess) error = cudaEventRecord(copied, stream);
-  const Status queued = queue_more();
+  const Status queued = [&] {
+    try {
+      return queue_more();
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::kResourceExhausted, "Out of memory");
+    }
+  }();
   // Even after an error, the pinned memory must not be returned to the pool before the copy has
   // ended.
   const cudaError_t ended =

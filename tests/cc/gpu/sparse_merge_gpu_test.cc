@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -13,8 +14,10 @@
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/sparse/sparse_sum.h"
+#include "cc/gpu/pinned.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/recorded_take.h"
+#include "tests/cc/base/failing_new.h"
 #include "tests/cc/gpu/cuda_workspaces.h"
 #include "tests/cc/gpu/gpu_support.h"
 #include "tests/cc/sparse/sparse_support.h"
@@ -180,6 +183,18 @@ TEST_F(SparseMergeGpuTest, ABadRowIsNamed) {
   DeviceMergeReport report;
   ASSERT_TRUE(device.Sort(args, &report).ok());
   EXPECT_EQ(report.bad_entry, 1);
+}
+
+TEST_F(SparseMergeGpuTest, PinnedMemoryIsReturnedWithoutAllocations) {
+  std::optional<Pinned<int>> pinned[100];
+  for (auto& each : pinned) {
+    each.emplace();
+    ASSERT_EQ(each->error(), cudaSuccess);
+  }
+  const int before = num_allocations;
+  for (auto& each : pinned) each.reset();
+  EXPECT_EQ(num_allocations, before);
+  EXPECT_EQ(Pinned<int>().error(), cudaSuccess);
 }
 
 }  // namespace
