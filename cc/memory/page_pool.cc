@@ -1,6 +1,7 @@
 #include "cc/memory/page_pool.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "cc/core/base/timer_queue.h"
@@ -32,16 +32,11 @@ bool IsMapped(void* page) {
   return mincore(page, kHugePageBytes, residence) == 0;
 }
 
-// Maps a page at `to`. If the system has no memory for it now, waits until it has.
+// Maps a page at `to`. Never replaces what another thread has mapped there meanwhile.
 void MapAt(void* to) {
-  constexpr int kMaxAttempts = 10000;
-  for (int i = 0; i < kMaxAttempts; ++i) {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-    if (mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, flags, -1, 0) == to) {
-      AdviseHugePages(to, kHugePageBytes);
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+  if (mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, flags, -1, 0) == to) {
+    return AdviseHugePages(to, kHugePageBytes);
   }
   // The buffer that the page belongs to may be a result, which cannot fail any more.
   std::fputs("tf_condacc: the system has unmapped a page of memory and maps no other\n", stderr);
@@ -126,18 +121,18 @@ size_t PagePool::Remove(size_t num_pages, void** batch) {
 }
 
 bool PagePool::Watch() {
-  if (!is_watched_) {
-    is_watched_ = TimerQueue::Global().Schedule(interval_, [this] { EndInterval(); }) !=
-                  TimerQueue::kNoTicket;
-  }
-  return is_watched_;
+  // The timers of the process that has forked this one are not called here.
+  if (watched_by_ == getpid()) return true;
+  const auto ticket = TimerQueue::Global().Schedule(interval_, [this] { EndInterval(); });
+  if (ticket != TimerQueue::kNoTicket) watched_by_ = getpid();
+  return ticket != TimerQueue::kNoTicket;
 }
 
 void PagePool::EndInterval() noexcept {
   size_t num_pages = 0;
   try {
     MutexLock lock(&mu_);
-    is_watched_ = false;
+    watched_by_ = 0;
     last_largest_bytes_ = std::exchange(largest_bytes_, 0);
     num_pages = pages_.size() - min_pages_;
     min_pages_ = num_pages;

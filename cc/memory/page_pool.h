@@ -2,6 +2,8 @@
 #ifndef CONDACC_MEMORY_PAGE_POOL_H_
 #define CONDACC_MEMORY_PAGE_POOL_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -70,7 +72,8 @@ class PagePool {
   // The largest buffers that gave pages in this interval and in the last one.
   size_t largest_bytes_ CONDACC_GUARDED_BY(mu_) = 0;
   size_t last_largest_bytes_ CONDACC_GUARDED_BY(mu_) = 0;
-  bool is_watched_ CONDACC_GUARDED_BY(mu_) = false;
+  // The process in which a timer will call EndInterval(), or 0.
+  pid_t watched_by_ CONDACC_GUARDED_BY(mu_) = 0;
   std::atomic<bool> can_move_{true};  // False once the system has refused to move a page.
 };
 

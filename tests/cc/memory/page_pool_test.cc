@@ -1,8 +1,12 @@
 #include "cc/memory/page_pool.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +16,28 @@
 #include "cc/core/base/timer_queue.h"
 #include "gtest/gtest.h"
 #include "tests/cc/memory/resident_pages.h"
+
+namespace {
+
+bool loses_page = false;
+
+}  // namespace
+
+// Moves a page or, if a test says so, fails after it has unmapped the page at the new address. Then
+// another thread maps half of that.
+extern "C" void* mremap(void* from, size_t old_bytes, size_t new_bytes, int flags, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, flags);
+  void* const to = va_arg(arguments, void*);
+  va_end(arguments);
+  if (!loses_page) {
+    return reinterpret_cast<void*>(syscall(SYS_mremap, from, old_bytes, new_bytes, flags, to));
+  }
+  munmap(to, new_bytes);
+  mmap(to, new_bytes / 2, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
 
 namespace condacc {
 namespace {
@@ -170,6 +196,17 @@ TEST(PagePoolTest, LeavesAFreshPageAndEndsIfThePageCannotBeMoved) {
   pool.Give(other, 1, kHugePageBytes);
   EXPECT_EQ(pool.num_bytes(), 0u);
   EXPECT_FALSE(IsMapped(other));
+}
+
+TEST(PagePoolDeathTest, DoesNotReplaceWhatAnotherThreadHasMapped) {
+  PagePool& pool = NewPool();
+  pool.Give(MapPages(1), 1, kHugePageBytes);
+  char* const taken = MapPages(1);
+  const auto take = [&] {
+    loses_page = true;
+    pool.Take(taken, 1);
+  };
+  EXPECT_DEATH(take(), "the system has unmapped a page of memory and maps no other");
 }
 
 }  // namespace
