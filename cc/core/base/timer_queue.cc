@@ -10,22 +10,17 @@
 
 namespace condacc {
 
-TimerQueue& TimerQueue::Global() {
-  // The queue is never destroyed, because its thread may outlive main().
-  static TimerQueue* const queue = new TimerQueue;
+TimerQueue& TimerQueue::Global() noexcept {
+  // Made without an allocation, because many first calls stand where nothing may throw. The queue
+  // is never destroyed: its thread may outlive main().
+  alignas(TimerQueue) static unsigned char memory[sizeof(TimerQueue)];
+  static TimerQueue* const queue = [] {
+    // The child of a fork() has no thread of the queue, and another thread may have held the lock.
+    // So a new queue takes the place of the copy, whose functions are neither called nor destroyed.
+    pthread_atfork(nullptr, nullptr, [] { new (memory) TimerQueue; });
+    return new (memory) TimerQueue;
+  }();
   return *queue;
-}
-
-TimerQueue::TimerQueue() { pthread_atfork(BeforeFork, AfterFork, AfterForkInChild); }
-
-// No thread holds the lock while the process is copied.
-void TimerQueue::BeforeFork() { Global().mu_.Lock(); }
-
-void TimerQueue::AfterFork() { Global().mu_.Unlock(); }
-
-void TimerQueue::AfterForkInChild() {
-  Global().StartInChild();
-  Global().mu_.Unlock();
 }
 
 TimerQueue::Ticket TimerQueue::Schedule(Clock::duration timeout, std::function<void()> function,
@@ -40,7 +35,7 @@ TimerQueue::Ticket TimerQueue::Schedule(Clock::duration timeout, std::function<v
   return ticket;
 }
 
-void TimerQueue::Cancel(const Ticket& ticket) {
+void TimerQueue::Cancel(const Ticket& ticket) noexcept {
   if (ticket == kNoTicket) return;
   Call released;  // Destroyed after the lock has been released.
   MutexLock lock(&mu_);
@@ -56,20 +51,6 @@ void TimerQueue::Start() {
     started_ = true;
   } catch (const std::system_error&) {
     // No thread can be started now; the next Schedule() tries again.
-  }
-}
-
-void TimerQueue::StartInChild() {
-  started_ = false;
-  // The copied variable counts the parent's thread as a waiter, for which its destructor would wait
-  // forever. So a new one is made in its place.
-  new (&changed_) CondVar;
-  sleeps_until_ = Clock::time_point::min();
-  if (calls_.empty()) return;
-  try {
-    Start();
-  } catch (const std::bad_alloc&) {
-    // The next Schedule() tries again.
   }
 }
 

@@ -14,7 +14,7 @@ namespace condacc {
 
 // Calls each scheduled function once, after its timeout, unless Cancel() comes first. One thread
 // serves the whole process. The first Schedule() starts it, and it lives until the process exits.
-// In a process that is forked from this one, all functions that wait are called as well.
+// The child of a fork() begins without functions: those of its parent are the parent's.
 // The thread holds no lock of the queue while it calls a function, so functions may take locks
 // under which Schedule() and Cancel() are called. Thread-safe.
 //
@@ -33,7 +33,7 @@ class TimerQueue {
 
   static constexpr Ticket kNoTicket{};  // A ticket that no function has.
 
-  static TimerQueue& Global();
+  static TimerQueue& Global() noexcept;
 
   // Schedules a call of `function` after `timeout`, and returns its ticket. `function` may throw
   // only std::bad_alloc. If no thread can be started, returns kNoTicket and never calls the
@@ -45,7 +45,7 @@ class TimerQueue {
 
   // Cancels a scheduled function. When this returns, the call of the function has either begun
   // already or will never begin. Repeated calls do nothing.
-  void Cancel(const Ticket& ticket) CONDACC_EXCLUDES(mu_);
+  void Cancel(const Ticket& ticket) noexcept CONDACC_EXCLUDES(mu_);
 
  private:
   struct Call {
@@ -53,13 +53,8 @@ class TimerQueue {
     bool may_block = false;
   };
 
-  TimerQueue();
+  TimerQueue() = default;
   void Start() CONDACC_REQUIRES(mu_);
-  static void BeforeFork() CONDACC_ANNOTATE(no_thread_safety_analysis);
-  static void AfterFork() CONDACC_ANNOTATE(no_thread_safety_analysis);
-  static void AfterForkInChild() CONDACC_ANNOTATE(no_thread_safety_analysis);
-  // Starts the thread again in the child of a fork(), which has a copy of the queue and no thread.
-  void StartInChild() CONDACC_REQUIRES(mu_);
   void Run() CONDACC_EXCLUDES(mu_);
   // Makes a call, or starts a thread that makes it.
   static void Make(const Call& call);

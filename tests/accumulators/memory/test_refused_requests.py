@@ -7,7 +7,10 @@ everything is as before, so that it succeeds if it is run again, or it does with
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -445,6 +448,57 @@ def _refuse(case: Callable[[], Case], max_refused: int | None, count: int = 1) -
             result, _ = _run(call)
         assert result == expected, number
         assert state() == after, number
+
+
+# Cases that may be the first to use timers, and wrong calls of their ops, which make the kernels.
+FIRST_USES: dict[str, Callable[[], Any]] = {
+    "dense_take": lambda: ops.condacc_dense_take(_dense(), tf.constant([1, 1]), FLOAT),
+    "staleness_gate_end": lambda: ops.condacc_staleness_gate_end(
+        ops.condacc_sync_gate(anonymous=True), YES
+    ),
+}
+
+
+def _refuse_first(name: str, number: int) -> int:
+    """Refuses a request to the first use of a case, and returns the number of requests."""
+    os.environ["TF_CONDACC_STALL_WARNING_SECS"] = "0"  # Otherwise, waits use timers before.
+    with contextlib.suppress(tf.errors.InvalidArgumentError):
+        FIRST_USES[name]()
+    call, state = CASES[name]()
+    before = state()
+    result, num_requests = _run(call, number, 1)
+    if result is tf.errors.ResourceExhaustedError:
+        assert state() == before
+        result, _ = _run(call)
+    after = state()
+    call, state = CASES[name]()
+    assert result == _run(call)[0] and after == state()
+    return num_requests
+
+
+def _status_of_child(function: Callable[[], int]) -> int:
+    child = os.fork()
+    if child == 0:
+        status = 255
+        try:
+            status = function()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+# Must be the first test: this process must not have used the timers, which its children begin with.
+@pytest.mark.parametrize("name", FIRST_USES)
+def test_a_request_that_is_refused_to_the_first_use_changes_nothing(name):
+    skip_on_gpu("a forked process cannot use CUDA if its parent has")
+    num_requests = number = 0
+    while number <= num_requests:
+        status = _status_of_child(lambda number=number: _refuse_first(name, number))
+        assert 0 <= status < 255, number
+        num_requests = max(num_requests, status)
+        number += 1
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,8 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -21,7 +21,9 @@
 #include <utility>
 #include <vector>
 
+#include "cc/memory/page_pool.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/child_process.h"
 
 namespace {
 
@@ -191,25 +193,34 @@ TEST(TimerQueue, ALongFunctionDelaysNoOther) {
 
 #if !defined(__SANITIZE_THREAD__)  // It does not support threads that begin after a fork().
 
-TEST(TimerQueue, LivesInAForkedProcess) {
+TEST(TimerQueue, OfAForkedProcessCallsItsOwnFunctionsOnly) {
   Log log;
   auto busy = std::make_unique<BusyQueue>();
   Queue().Schedule(milliseconds(0), log.Entry(1));
-  Log in_child;
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(600);  // Ends a child that waits for ever.
+  EXPECT_TRUE(HoldsInAChild([&log] {
+    Log in_child;
     Queue().Schedule(milliseconds(0), in_child.Entry(2));
-    const bool is_right = in_child.Await(1) == std::vector<int>{2} &&  //
-                          log.Await(1) == std::vector<int>{1};
-    _exit(is_right ? 0 : 1);
-  }
+    return in_child.Await(1) == std::vector<int>{2} && log.Await(0).empty();
+  }));
   busy.reset();
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_EQ(log.Await(1), std::vector<int>{1});
+}
+
+TEST(TimerQueue, OfAForkedProcessReturnsThePagesOfItsPool) {
+  const auto give_page_to = [](PagePool& pool) {
+    void* const begin = mmap(nullptr, 2 * kHugePageBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
+    pool.Give(static_cast<char*>(begin) + before, 1, kHugePageBytes);
+  };
+  PagePool& pool = *new PagePool(milliseconds(1));  // Pools are never destroyed.
+  const BusyQueue busy;
+  give_page_to(pool);
+  EXPECT_TRUE(HoldsInAChild([&] {
+    give_page_to(pool);
+    while (pool.num_bytes() > 0) std::this_thread::yield();
+    return true;
+  }));
 }
 
 #endif
