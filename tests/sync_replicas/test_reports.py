@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 
 import pytest
 import tensorflow as tf
 
-from tests.support.waiting import PATIENCE_SECS
+import tf_condacc
+from tests.support.waiting import PATIENCE_SECS, until
 
 v1 = tf.compat.v1
 
@@ -75,3 +77,21 @@ def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):
     run.start()
     run.steps_on_thread(0)
     messages.await_lines("between steps: /job:worker/task:1", "waiting: /job:worker/task:0")
+
+
+def test_the_chief_says_once_who_has_not_come(two_ps, training, messages, monkeypatch):
+    """The others compute for a listed worker that comes late, until it comes."""
+    config = {"cluster": two_ps.spec, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    run = training(two_ps, 3, 3, configure={"start_secs": 0.3, "report_secs": PATIENCE_SECS})
+    run.start(0, 1)
+    running = [run.train_on_thread(task) for task in (0, 1)]
+    absent = "no longer for 1 of 3 listed workers (/job:worker/task:2), which have not come within"
+    messages.await_lines(absent)
+    until(lambda: run.num_pushes(0, "w") > 2, "training goes on")
+    run.start(2)
+    running.append(run.train_on_thread(2))
+    added = tf_condacc.ApplyOutcome.ADDED
+    until(lambda: run.num_pushes(2, "w", added) > 1, "the late worker takes part")
+    assert not any(each.done for each in running)
+    assert sum("listed workers" in line for line in messages.lines) == 1
