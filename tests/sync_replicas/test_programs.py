@@ -193,7 +193,6 @@ def test_a_program_without_init_op_and_tokens_waits_for_the_worker_that_comes_se
         with second.session() as of_second:
             second.runner.create_threads(of_second, coordinator, daemon=True, start=True)
             assert of_second.run(second.gate_state.num_complete) == 1
-            of_second.run(second.train)  # Its local step is that of no round, so it is dropped.
             in_threads(pushed.result, lambda: of_second.run(second.train))
             check(first, 1)
             coordinator.request_stop()
