@@ -106,6 +106,10 @@ def test_variables_are_shared_in_a_cluster_without_the_job_ps(report):
     assert report["places"] == [*["/job:servers/task:0"] * 2, "/job:worker/task:1"]
 
 
+def test_synchronous_training_knows_the_workers_of_the_programs_device_setter(report):
+    assert report["workers"] == [["/job:worker/task:0", "/job:worker/task:1"]] * 2
+
+
 def test_a_worker_looks_for_its_chief_each_second_unless_the_program_says_otherwise(report):
     assert report["looks"] == [1, 1, 7]
 

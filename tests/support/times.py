@@ -14,10 +14,9 @@ LAUNCHER = {
     **dict.fromkeys(("terminate_secs", "kill_secs", "interrupted_secs"), PATIENCE_SECS),
     **dict.fromkeys(("rest_secs", "kill_ended_secs", "quick_secs"), PATIENCE_SECS),
 }
-# Servers have time to answer, workers to come, and steps, hooks and reports to end.
+# Servers have time to answer, and steps, hooks and reports to end.
 _CLUSTER = {
     "opening_secs": PATIENCE_SECS / 10,  # Each time, the worker asks whether it waits in vain.
-    "coming_secs": int(PATIENCE_SECS),
     **dict.fromkeys(("ps_answer_secs", "report_end_secs", "last_secs"), PATIENCE_SECS),
     **dict.fromkeys(("preempted_step_secs", "preempted_hooks_secs", "tell_secs"), PATIENCE_SECS),
 }

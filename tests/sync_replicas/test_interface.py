@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -241,6 +242,7 @@ def test_options_are_checked_and_come_before_apply_gradients(v1_graph):
     made = make(OURS)
     assert "takeover_secs" in message(lambda: made.configure(takeover_secs=0))
     assert "report_secs" in message(lambda: made.configure(report_secs=-1))
+    assert "start_secs" in message(lambda: made.configure(start_secs=0))
     assert "GLOBAL_MEAN" in message(lambda: made.configure(sparse_reduction="mean"))
     for dtype in (tf.float32, "int8", "no dtype"):
         text = message(lambda dtype=dtype: made.configure(transport_dtype=dtype))
@@ -281,3 +283,26 @@ def test_workers_are_named_after_their_device_their_cluster_or_their_process(mon
         with tf.Graph().as_default():
             assert worker_name("") != name
         assert name.count(":") == 1
+
+
+def test_the_workers_of_tf_config_are_listed_or_else_those_of_the_device_setter(monkeypatch):
+    from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
+
+    cluster = {"ps": ["a:1"], "worker": ["b:1", "b:2"]}
+    of_cluster = ["/job:worker/task:0", "/job:worker/task:1"]
+    setter = tf_condacc.replica_device_setter(cluster=tf.train.ClusterSpec(cluster))
+    with tf.Graph().as_default(), v1.device(setter):
+        assert listed_workers() == []
+        made = applied(OURS)
+        assert listed_workers() == of_cluster
+        config = {"cluster": {"chief": ["c:1"], **cluster}, "task": {"type": "chief", "index": 0}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+        assert listed_workers() == ["/job:chief/task:0", *of_cluster]
+        for other in ("{", '{"cluster": {"worker": "b:1"}}', '{"task": {"type": "worker"}}'):
+            monkeypatch.setenv("TF_CONFIG", other)
+            assert listed_workers() == of_cluster
+        opened = [op for op in made.chief_init_op.graph.get_operations() if "GateOpen" in op.type]
+        assert [op.get_attr("listed") for op in opened] == [[each.encode() for each in of_cluster]]
+    with tf.Graph().as_default(), v1.device(tf_condacc.replica_device_setter(ps_tasks=1)):
+        applied(OURS)
+        assert listed_workers() == []

@@ -182,6 +182,39 @@ def test_every_worker_starts_the_runner_without_hooks(pair, idle_messages, has_i
     assert len(idle_messages) == 1
 
 
+def test_a_program_without_init_op_and_tokens_waits_for_the_worker_that_comes_second(pair):
+    """As that of the original, whose chief finds no gradient of the second worker before."""
+    first, second = pair
+    coordinator = tf.train.Coordinator()
+    with first.session() as of_first:
+        first.runner.create_threads(of_first, coordinator, daemon=True, start=True)
+        pushed = Background(of_first.run, first.train)
+        await_complete(first, of_first, 1)
+        with second.session() as of_second:
+            second.runner.create_threads(of_second, coordinator, daemon=True, start=True)
+            assert of_second.run(second.gate_state.num_complete) == 1
+            in_threads(pushed.result, lambda: of_second.run(second.train))
+            check(first, 1)
+            coordinator.request_stop()
+            coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
+
+
+def test_default_tokens_let_a_program_without_init_op_train_with_fewer_workers(pair):
+    first = pair[0]
+    coordinator = tf.train.Coordinator()
+    with first.session() as session:
+        first.runner.create_threads(session, coordinator, daemon=True, start=True)
+        for program in reversed(pair):  # Those of the worker have no effect.
+            with program.graph.as_default():
+                tokens = program.optimizer.get_init_tokens_op()
+            with v1.Session(program.target, graph=program.graph) as other:
+                other.run(tokens)
+        while session.run(first.step) < 2:
+            session.run(first.train)
+        coordinator.request_stop()
+        coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
+
+
 def test_a_runner_that_only_another_worker_starts_makes_the_updates(pair):
     chief, worker = pair
     coordinator = tf.train.Coordinator()

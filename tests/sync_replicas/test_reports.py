@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 
 import pytest
 import tensorflow as tf
 
-from tests.support.waiting import PATIENCE_SECS
+import tf_condacc
+from tests.support.waiting import PATIENCE_SECS, until
 
 v1 = tf.compat.v1
 
@@ -75,3 +77,20 @@ def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):
     run.start()
     run.steps_on_thread(0)
     messages.await_lines("between steps: /job:worker/task:1", "waiting: /job:worker/task:0")
+
+
+def test_the_chief_says_once_who_has_not_come(two_ps, training, messages, monkeypatch):
+    """The others compute for a listed worker that comes late, until it comes."""
+    config = {"cluster": two_ps.spec, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    run = training(two_ps, 2, 2, configure={"start_secs": 0.3, "report_secs": PATIENCE_SECS})
+    run.start(0)
+    first = run.train_on_thread(0)
+    messages.await_lines("2 of 3 listed workers (/job:worker/task:1, /job:worker/task:2), which")
+    until(lambda: run.num_pushes(0, "w") > 2, "training goes on")
+    run.start(1)
+    second = run.train_on_thread(1)
+    added = tf_condacc.ApplyOutcome.ADDED
+    until(lambda: run.num_pushes(1, "w", added) > 1, "the late worker takes part")
+    assert not first.done and not second.done
+    assert sum("listed workers" in line for line in messages.lines) == 1

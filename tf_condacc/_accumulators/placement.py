@@ -5,6 +5,8 @@ Mirrors ``tf.compat.v1.train.replica_device_setter``.
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ from tf_condacc._tensorflow import STANDARD_PS_OPS
 
 PS_OPS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
 """Types of the operations of accumulators, which belong on parameter servers."""
+
+_clusters: weakref.WeakKeyDictionary[tf.Graph, Any] = weakref.WeakKeyDictionary()
 
 
 def replica_device_setter(
@@ -60,7 +64,7 @@ def replica_device_setter(
     """
     if ps_ops is None:
         ps_ops = [*STANDARD_PS_OPS, *PS_OPS]
-    return v1.train.replica_device_setter(
+    setter = v1.train.replica_device_setter(
         ps_tasks=ps_tasks,
         ps_device=ps_device,
         worker_device=worker_device,
@@ -69,3 +73,32 @@ def replica_device_setter(
         ps_ops=ps_ops,
         ps_strategy=ps_strategy,
     )
+    return noting_cluster(setter, cluster)
+
+
+def noting_cluster(setter: Any, cluster: Any) -> Any:
+    """Returns a device function that also notes the cluster, for `cluster_of`.
+
+    Args:
+        setter: What ``tf.compat.v1.train.replica_device_setter`` has returned.
+        cluster: Its argument `cluster`.
+    """
+    if setter is None or cluster is None:
+        return setter
+
+    @functools.wraps(setter)
+    def place(op: tf.Operation) -> str:
+        _clusters.setdefault(op.graph, cluster)
+        return setter(op)
+
+    return place
+
+
+def cluster_of(graph: tf.Graph) -> dict[str, Any]:
+    """Returns the tasks of each job of the cluster for which the operations of a graph are placed.
+
+    Args:
+        graph: The graph. The result is empty if no device function of `replica_device_setter` that
+            knows a cluster has placed an operation of it.
+    """
+    return tf.train.ClusterSpec(_clusters.get(graph, {})).as_dict()

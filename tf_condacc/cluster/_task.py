@@ -261,7 +261,6 @@ class Task:
             first_ps = self._config.cluster.get(PS_JOB, [""])[0]
             hook.check_ended = lambda: _ending.raise_if_ended(self.master, first_ps)
             return
-        hook.num_started = self.num_worker_replicas
         self._sync_hooks.append(hook)
         if self._lost_workers is None:
             workers = {

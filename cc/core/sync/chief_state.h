@@ -53,6 +53,8 @@ class ChiefState {
   bool is_closed() const { return phase_ == Phase::kClosed; }
   bool is_dismissed() const { return phase_ == Phase::kDismissed; }
   bool has_been_prepared() const { return phase_ != Phase::kShut; }
+  // Returns whether the gate belongs to a volunteer.
+  bool is_volunteer() const { return is_volunteer_; }
   // Returns a number that grows with each change that matters to waits.
   int64_t num_changes() const { return num_changes_; }
 

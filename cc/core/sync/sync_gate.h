@@ -133,6 +133,10 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     // If false, the chief's wait ends with an error once all workers have been lost or have left
     // for as long as `report`.
     bool wait_for_lost = false;
+    // The names of the workers of the cluster, if they are known. As many of them as a round needs
+    // are waited for until they come, but not longer than `start` after the opening.
+    std::vector<std::string> listed;
+    Clock::duration start{};
   };
   // Logs a line of text about a round that lasts too long.
   using Log = std::function<void(const std::string&)>;
@@ -200,7 +204,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
                  const std::string& worker = "");
   // Opens the gate, unless it is open since the same Prepare(). Returns FailedPrecondition unless
   // the gate is the chief's and `round` what Prepare() has output. If the chief `volunteers`, does
-  // nothing instead.
+  // nothing instead. A gate that a volunteer opens before anybody has added credits waits for as
+  // many workers as a round needs, even if they have never come, until AddCredits().
   Status Open(const Chief& chief, int64_t round, const Options& options, bool volunteers);
   // Begins the next round, after the gradients of `round` have been applied. Does nothing and
   // returns false if the gate does not belong to the chief, which has no deputy in this round, or
@@ -210,11 +215,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // current round as their result. As the chief has counted what its workers need, so many workers
   // are then waited for, even if they have never come, that each has to bring one gradient beside
   // those of the credits. Credits from before the opening have no effect. Returns
-  // FailedPrecondition if the gate belongs to another chief.
+  // FailedPrecondition if the gate belongs to another chief. A negative `count` adds none, waits
+  // for no worker that has never come, and does nothing if the gate belongs to another chief.
   Status AddCredits(const Chief& chief, int64_t count);
-  // Tells the gate that so many workers have been started. They are waited for until they come, but
-  // not longer than `patience`. Does nothing unless the gate belongs to the chief.
-  void Expect(const Chief& chief, int count, Clock::duration patience);
   // Ends training: waits complete with OutOfRange until the gate is prepared again. Does nothing
   // and returns FailedPrecondition unless the gate belongs to the chief.
   Status Close(const Chief& chief);
@@ -326,6 +329,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Ends the waits of the chief, because no worker is left.
   void EndAbandonedRound() noexcept CONDACC_REQUIRES(mu_);
   void TakeOverLocked() noexcept CONDACC_REQUIRES(mu_);
+  // Waits no longer for listed workers that have not come, and tells the chief's observer of them.
+  void StopExpecting() noexcept CONDACC_REQUIRES(mu_);
+  std::string DescribeAbsent() const CONDACC_REQUIRES(mu_);
   std::string DescribeLocked() const CONDACC_REQUIRES(mu_);
   // Returns the same, or a shorter text if memory is short.
   std::string TryDescribe() const noexcept CONDACC_REQUIRES(mu_);
@@ -344,8 +350,12 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   Roster roster_ CONDACC_GUARDED_BY(mu_);
   WorkerStep::List steps_ CONDACC_GUARDED_BY(mu_);  // The steps that have not ended.
   int num_needed_ CONDACC_GUARDED_BY(mu_) = 0;      // Workers that the first round needs.
-  int num_expected_ CONDACC_GUARDED_BY(mu_) = 0;  // Workers that are to come, until the time below.
+  // Listed workers that are to come, until the time below.
+  int num_expected_ CONDACC_GUARDED_BY(mu_) = 0;
   Clock::time_point expected_until_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
+  // Which listed workers have not come in time, until the chief's observer has been told.
+  std::string absent_ CONDACC_GUARDED_BY(mu_);
+  bool has_tokens_ CONDACC_GUARDED_BY(mu_) = false;  // AddCredits() has been called.
   int64_t credits_ CONDACC_GUARDED_BY(mu_) = 0;
   int64_t credit_round_ CONDACC_GUARDED_BY(mu_) = 0;  // The round of the last AddCredits().
   uint64_t next_id_ CONDACC_GUARDED_BY(mu_) = 1;

@@ -62,13 +62,21 @@ Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options,
                                                     std::to_string(options.num_workers));
   }
   Slots slots(options.num_slots);
+  Options copy = options;
+  const int num_required = std::min(options.num_slots, options.num_workers);
   {
     CompletingLock lock(&mu_, &ended_);
     if (chief_.IsPreparing(chief.view()) && round == round_) {
       std::swap(slots_, slots);
-      options_ = options;
+      std::swap(options_, copy);
       chief_.Open();
-      credits_ = num_needed_ = num_expected_ = 0;
+      credits_ = 0;
+      num_needed_ = chief_.is_volunteer() && !has_tokens_ ? num_required : 0;
+      const bool expects = options_.start > Clock::duration::zero();
+      num_expected_ =
+          expects ? std::min(num_required, static_cast<int>(options_.listed.size())) : 0;
+      expected_until_ = Clock::now() + options_.start;
+      absent_.clear();
       BeginRound(round_);
       ReleaseWaits();
       return Status();
@@ -98,21 +106,14 @@ Status SyncGate::AddCredits(const Chief& chief, int64_t count) {
       const int64_t room = std::numeric_limits<int64_t>::max() - credits_;
       credits_ += std::min(std::max<int64_t>(count, 0), room);
       credit_round_ = round_;
-      const int64_t num_missing = options_.num_slots - std::max<int64_t>(count, 0);
+      has_tokens_ = true;
+      const int64_t num_missing = count < 0 ? 0 : options_.num_slots - count;
       num_needed_ = static_cast<int>(std::clamp<int64_t>(num_missing, 0, options_.num_workers));
       ReleaseWaits();
       return Status();
     }
   }
-  return NotThisChief("add credits to");
-}
-
-void SyncGate::Expect(const Chief& chief, int count, Clock::duration patience) {
-  CompletingLock lock(&mu_, &ended_);
-  if (!chief_.Is(chief.view())) return;
-  num_expected_ = std::min(count, options_.num_workers);
-  expected_until_ = Clock::now() + patience;
-  ReleaseWaits();
+  return count < 0 ? Status() : NotThisChief("add credits to");
 }
 
 Status SyncGate::Close(const Chief& chief) {

@@ -89,8 +89,7 @@ void SyncGate::OnTimer() {
       TakeOverLocked();
     }
     if (num_expected_ > 0 && now >= expected_until_) {
-      CONDACC_REACHED("expectation ends");
-      num_expected_ = 0;
+      StopExpecting();
       ReleaseWaits();
     }
     if (has_waiting_workers()) ReleaseReports(now);
@@ -138,12 +137,40 @@ void SyncGate::TakeOverLocked() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
   CONDACC_REACHED("takeover");
   for (WorkerStep* const step : steps_) Uncount(step);
+  StopExpecting();
   roster_.LoseAllThatAreAbsent();
-  num_needed_ = num_expected_ = 0;
+  num_needed_ = 0;
   slots_.FreeHeld();
   ++num_takeovers_;
   last_progress_ = Clock::now();
   ReleaseWaits();
+}
+
+void SyncGate::StopExpecting() noexcept {
+  if (roster_.NumUnseen(std::exchange(num_expected_, 0)) == 0) return;
+  CONDACC_REACHED("expectation ends");
+  try {
+    absent_ = DescribeAbsent();
+  } catch (const std::bad_alloc&) {
+    absent_ = "no memory";  // Short enough for std::string not to allocate.
+  }
+  for (GateWait* const wait : report_waits_) TryRelease(wait);
+}
+
+std::string SyncGate::DescribeAbsent() const {
+  std::string names;
+  size_t num_unknown = 0;
+  for (const std::string& name : options_.listed) {
+    if (roster_.Knows(name)) continue;
+    names += (num_unknown++ == 0 ? " (" : ", ") + name;
+  }
+  // Workers may have come under names that are not those of the list.
+  names = num_unknown == options_.listed.size() ? "" : names + ")";
+  const int num_listed = static_cast<int>(options_.listed.size());
+  const auto opened = expected_until_ - options_.start;
+  return "no longer for " + std::to_string(roster_.NumUnseen(num_listed)) + " of " +
+         std::to_string(num_listed) + " listed workers" + names + ", which have not come within " +
+         Seconds(Clock::now() - opened) + ". The others compute for them until they come";
 }
 
 std::string SyncGate::TryDescribe() const noexcept {

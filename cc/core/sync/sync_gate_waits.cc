@@ -132,8 +132,11 @@ bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexc
     case GateWait::For::kFullRound:
       return MustReleaseChief(wait, end);
     case GateWait::For::kReport:
-      *end = kDismissed;
-      return chief_.WasDismissed({wait.run, wait.session});
+      if (chief_.WasDismissed({wait.run, wait.session})) {
+        *end = kDismissed;
+        return true;
+      }
+      return !absent_.empty() && chief_.IsNamed(wait.run);
   }
   return false;
 }
@@ -154,12 +157,17 @@ void SyncGate::SpendCredits() noexcept {
 void SyncGate::TryRelease(GateWait* wait) noexcept {
   GateWait::End end;
   if (!MustRelease(*wait, &end)) return;
-  const bool is_served = wait->what == GateWait::For::kFullRound && end.code == StatusCode::kOk;
+  const bool is_ok = end.code == StatusCode::kOk;
+  const bool is_served = wait->what == GateWait::For::kFullRound && is_ok;
   if (is_served && !chief_.Is({wait->run, wait->session})) {
     CONDACC_REACHED("deputy");
     deputy_round_ = round_;
   }
   Release(wait, end);
+  if (wait->what == GateWait::For::kReport && is_ok) {
+    wait->report.swap(absent_);
+    wait->round = wait->after;  // The report of the round is still to come.
+  }
 }
 
 bool SyncGate::HasOverlookedWait() const {

@@ -41,6 +41,8 @@ struct OpenAttributes : ChiefAttributes {
     TF_RETURN_IF_ERROR(ReadGateDuration(ctx, "takeover_secs", &options.takeover));
     TF_RETURN_IF_ERROR(ReadGateDuration(ctx, "report_secs", &options.report));
     TF_RETURN_IF_ERROR(ctx->GetAttr("wait_for_lost", &options.wait_for_lost));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("listed", &options.listed));
+    TF_RETURN_IF_ERROR(ReadGateDuration(ctx, "start_secs", &options.start));
     return ChiefAttributes::Read(ctx);
   }
 };
@@ -128,26 +130,6 @@ absl::Status AddCredits(SyncGateResource& resource, const ChiefAttributes& attri
   return ToAbsl(resource.gate()->AddCredits(chief, count));
 }
 
-struct ExpectAttributes : ChiefAttributes {
-  int num_workers = 0;
-  SyncGate::Clock::duration patience{};
-
-  absl::Status Read(OpKernelConstruction* ctx) {
-    TF_RETURN_IF_ERROR(ctx->GetAttr("num_workers", &num_workers));
-    TF_RETURN_IF_ERROR(ReadGateDuration(ctx, "patience_secs", &patience));
-    return ChiefAttributes::Read(ctx);
-  }
-};
-
-// Inputs: gate, session.
-absl::Status Expect(SyncGateResource& resource, const ExpectAttributes& attributes,
-                    OpKernelContext* ctx) {
-  Chief chief;
-  TF_RETURN_IF_ERROR(ReadChief(ctx, attributes, &chief));
-  resource.gate()->Expect(chief, attributes.num_workers, attributes.patience);
-  return absl::OkStatus();
-}
-
 // Inputs: gate, session.
 absl::Status Close(SyncGateResource& resource, const ChiefAttributes& attributes,
                    OpKernelContext* ctx) {
@@ -196,7 +178,6 @@ class RequireTakenOp : public Kernel {
     RegisterKernel<ResourceOp<Open>>("Condacc>SyncGateOpen", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Advance>>("Condacc>SyncGateAdvance", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<AddCredits>>("Condacc>SyncGateAddCredits", DEVICE_CPU, {}),
-    RegisterKernel<ResourceOp<Expect>>("Condacc>SyncGateExpect", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Close>>("Condacc>SyncGateClose", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Dismiss>>("Condacc>SyncGateDismiss", DEVICE_CPU, {}),
 };

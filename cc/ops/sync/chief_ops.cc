@@ -96,6 +96,8 @@ REGISTER_OP("Condacc>SyncGateOpen")
     .Attr("takeover_secs: float = 0")
     .Attr("report_secs: float = 60")
     .Attr("wait_for_lost: bool = false")
+    .Attr("listed: list(string) = []")
+    .Attr("start_secs: float = 0")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
@@ -112,6 +114,12 @@ takeover_secs: If no slot is claimed or completed for this long, slots of worker
 report_secs: If a round lasts longer and a worker waits, a warning is logged. 0: never.
 wait_for_lost: If false, and all workers have been lost or have left for `report_secs`, the chief's
   wait fails. If true, it waits until a worker is back.
+listed: The names of the workers of the cluster, if they are known.
+start_secs: So many of them as a round needs are waited for until they come, but not longer than
+  this after the opening. 0: not at all.
+
+If a volunteer opens the gate, and no credits have ever been added, as many workers as a round needs
+are waited for as long as it takes.
 
 FailedPrecondition if another chief has prepared the gate since. Nothing happens instead if
 `volunteers` is true.
@@ -131,28 +139,11 @@ as many workers as slots are left are waited for even before they come, up to `n
 from before the opening have no effect.
 
 session: What Condacc>SyncGateSession outputs: [] int64.
-count: Number of credits: [] int64.
+count: Number of credits: [] int64. If it is negative, no step goes on without waiting, and no
+  worker is waited for before it comes.
 chief: The name of the chief.
 
-FailedPrecondition if the gate belongs to another chief.
-)");
-
-REGISTER_OP("Condacc>SyncGateExpect")
-    .Input("gate: resource")
-    .Input("session: int64")
-    .Attr("chief: string")
-    .Attr("num_workers: int >= 0")
-    .Attr("patience_secs: float")
-    .SetIsStateful()
-    .SetShapeFn(ScalarsShape)
-    .Doc(R"(
-Tells the gate that workers have been started: it waits for them, although they have not come yet,
-for some time. Nothing happens if the gate does not belong to the chief.
-
-session: What Condacc>SyncGateSession outputs: [] int64.
-chief: The name of the chief.
-num_workers: Number of workers.
-patience_secs: How long to wait for them, in seconds.
+FailedPrecondition if the gate belongs to another chief and the count is not negative.
 )");
 
 REGISTER_OP("Condacc>SyncGateClose")

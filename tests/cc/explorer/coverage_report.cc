@@ -139,7 +139,6 @@ constexpr Expected kGate[] = {
     {"SyncGate::Describe", {0, 0, 0}, "Describe()"},
     {"SyncGate::Dismiss", {0, 0, 0}, "Dismiss()"},
     {"SyncGate::Enter", {0, 0, 0}, "Enter()"},
-    {"SyncGate::Expect", {0, 0, 0}, "Expect()"},
     {"SyncGate::Leave", {0, 0, 0}, "Leave()"},
     {"SyncGate::Lose", {0, 0, 0}, "Lose()"},
     {"SyncGate::Open", {0, 0, 0}, "Open()"},

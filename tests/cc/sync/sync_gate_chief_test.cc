@@ -61,7 +61,7 @@ TEST_F(SyncGateTest, StepsOfAnEarlierOpeningDoNothingToASlotThatThereMayNotBeAny
   EXPECT_FALSE(w(0).Claim()) << "the only slot is that of another step";
 }
 
-TEST_F(SyncGateTest, CreditsAndExpectationsFromBeforeTheOpeningHaveNoEffect) {
+TEST_F(SyncGateTest, CreditsFromBeforeTheOpeningHaveNoEffect) {
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
   for (const int num_come : {1, 2}) {
@@ -71,7 +71,6 @@ TEST_F(SyncGateTest, CreditsAndExpectationsFromBeforeTheOpeningHaveNoEffect) {
     ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
     // For two workers that have come, there would be credits left; one would wait for the other.
     ASSERT_TRUE(gate_->AddCredits({"c"}, num_come == 2 ? 2 : 0).ok());
-    if (num_come == 1) gate_->Expect({"c"}, 2, std::chrono::hours(1));
     ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
     for (const char* const name : {"w0", "w1"}) {
       workers_.push_back(std::make_unique<Worker>(gate_, name));

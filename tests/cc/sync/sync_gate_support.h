@@ -133,13 +133,16 @@ Status Prepare(const GatePtr& gate, const Chief& chief, int64_t above, int64_t* 
 
 // Opens the gate as a chief and returns the round.
 inline int64_t Open(SyncGate* gate, int num_slots, int num_workers, const std::string& chief = "c",
-                    GateWait::Clock::duration takeover = {}, int64_t at_least = 0) {
+                    GateWait::Clock::duration takeover = {}, int64_t at_least = 0,
+                    std::vector<std::string> listed = {}, GateWait::Clock::duration start = {}) {
   int64_t round = 0;
   EXPECT_TRUE(Prepare(gate, {chief}, at_least, &round).ok());
   SyncGate::Options options;
   options.num_slots = num_slots;
   options.num_workers = num_workers;
   options.takeover = takeover;
+  options.listed = std::move(listed);
+  options.start = start;
   EXPECT_TRUE(gate->Open({chief}, round, options, false).ok());
   return round;
 }

@@ -269,20 +269,85 @@ TEST_F(SyncGateTest, AWorkerThatComesBeforeTheEndOfATrainingThatNeverBeganWaitsF
   EXPECT_TRUE(opening->has_ended());
 }
 
-TEST_F(SyncGateTest, WorkersThatWereStartedAreWaitedForUntilTheyComeButNotForEver) {
-  OpenForThatCome(2, 2, 1);
-  gate_->Expect({"another"}, 2, std::chrono::hours(1));
-  gate_->Expect({"c"}, 5, std::chrono::hours(1));
+TEST_F(SyncGateTest, ListedWorkersAreWaitedForUntilTheyComeButNotForEver) {
+  Open(gate_.get(), 2, 2, "c", {}, 0, {"w0", "w1", "w2"}, seconds(20));
+  workers_.push_back(std::make_unique<Worker>(gate_, "w0"));
   Step(0);
   EXPECT_TRUE(w(0).is_waiting());
   EXPECT_NE(gate_->Describe().find("of which 1 are waited for"), std::string::npos);
-  gate_->Expect({"c"}, 2, seconds(20));
+  const auto begin_report = [&](const std::string& run) {
+    return BeginWait(gate_, For::kReport, "", /*after=*/7, std::chrono::hours(1), run);
+  };
+  const RecordedWaitPtr of_chief = begin_report("c");
+  const RecordedWaitPtr of_worker = begin_report(w(0).run);
   AdvanceClock(seconds(19));
   EXPECT_TRUE(w(0).is_waiting());
+  EXPECT_FALSE(of_chief->has_ended());
   AdvanceClock(seconds(1));
   w(0).GoOn();
   Step(0);
   EXPECT_TRUE(gate_->Advance({"c"}, 1));
+  ASSERT_TRUE(of_chief->has_ended());
+  EXPECT_EQ(of_chief->report().rfind("no longer for 2 of 3 listed workers (w1, w2), which have not "
+                                     "come within 20.0 s",
+                                     0),
+            0)
+      << of_chief->report();
+  EXPECT_EQ(of_chief->round(), 7) << "the round has not been reported";
+  for (const RecordedWaitPtr& other : {begin_report("c"), begin_report("c")}) {
+    EXPECT_FALSE(other->has_ended()) << "it has been said once";
+    other->Cancel();
+  }
+  EXPECT_FALSE(of_worker->has_ended());
+  of_worker->Cancel();
+}
+
+TEST_F(SyncGateTest, OfListedWorkersTheRoundWaitsForAsManyAsItNeeds) {
+  Open(gate_.get(), 2, 3, "c", {}, 0, {"w0", "w1", "w2"}, std::chrono::hours(1));
+  for (const char* const name : {"w0", "w1"}) {
+    workers_.push_back(std::make_unique<Worker>(gate_, name));
+    BeginSession(gate_, name);
+  }
+  Step(0);
+  EXPECT_TRUE(w(1).Claim());
+  EXPECT_TRUE(w(0).is_waiting());
+  w(1).Fail();
+  w(0).GoOn();  // The third worker is a backup, so it is not waited for.
+}
+
+TEST_F(SyncGateTest, TheChiefIsToldOfWorkersThatHaveNotComeWhenItAsksLater) {
+  Open(gate_.get(), 2, 2, "c", {}, 0, {"listed 0", "listed 1"}, seconds(20));
+  BeginSession(gate_, "w0");
+  AdvanceClock(seconds(20));
+  const RecordedWaitPtr report = BeginWait(gate_, For::kReport, "", -1, std::chrono::hours(1), "c");
+  ASSERT_TRUE(report->has_ended());
+  EXPECT_EQ(report->report().rfind("no longer for 1 of 2 listed workers, which", 0), 0)
+      << "the workers have other names: " << report->report();
+}
+
+TEST_F(SyncGateTest, AGateThatAVolunteerHasOpenedWithoutTokensWaitsForItsWorkers) {
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  // Tokens may be added before the opening, after it, or not at all.
+  for (const int added : {0, 1, 2}) {
+    SCOPED_TRACE(added);
+    gate_ = NewGate();
+    workers_.clear();
+    if (added == 0) ASSERT_TRUE(gate_->AddCredits({"v"}, -1).ok());
+    SyncGate::Prepared prepared;
+    ASSERT_TRUE(gate_->Prepare({"v"}, 0, /*volunteers=*/true, &prepared, "w0").ok());
+    ASSERT_TRUE(gate_->Open({"v"}, prepared.round, options, /*volunteers=*/true).ok());
+    for (const char* const name : {"w0", "w1"}) {
+      workers_.push_back(std::make_unique<Worker>(gate_, name));
+    }
+    Step(0);
+    EXPECT_EQ(w(0).is_waiting(), added > 0);
+    EXPECT_TRUE(gate_->AddCredits({"another"}, -1).ok());
+    EXPECT_EQ(w(0).is_waiting(), added > 0) << "another chief has added none";
+    if (added == 1) ASSERT_TRUE(gate_->AddCredits({"v"}, -1).ok());
+    EXPECT_EQ(w(0).is_waiting(), added == 2);
+    if (added == 2) Step(1);
+  }
 }
 
 TEST_F(SyncGateTest, AWorkerThatHasComeIsWaitedFor) {
@@ -437,10 +502,11 @@ TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
   options.report = seconds(5);
+  options.listed = {"w0", "w1"};
+  options.start = std::chrono::hours(1);
   SyncGate::Prepared prepared;
   ASSERT_TRUE(gate->Prepare({"c"}, 0, /*volunteers=*/false, &prepared).ok());
   ASSERT_TRUE(gate->Open({"c"}, prepared.round, options, /*volunteers=*/false).ok());
-  gate->Expect({"c"}, 2, std::chrono::hours(1));
   Worker worker(gate, "w0");
   ASSERT_TRUE(worker.Claim());
   worker.Finish();

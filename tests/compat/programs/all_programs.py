@@ -15,6 +15,8 @@ import slim_drop_stale
 import tensorflow as tf
 import towers
 
+from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
+
 flags = tf.app.flags
 flags.DEFINE_integer("steps", 2, "Number of steps.")
 FLAGS = flags.FLAGS
@@ -64,6 +66,15 @@ def places():
     with tf.Graph().as_default(), tf.device(setter):
         variables = [tf.Variable(0), tf.Variable(0)]
         return [each.device for each in (*variables, sum(variables))]
+
+
+def workers():
+    """Returns the workers that synchronous training waits for, with two kinds of device setters."""
+    for job in ("ps", "servers"):
+        cluster = tf.train.ClusterSpec({job: ["a:1"], "worker": ["b:1", "b:2"]})
+        with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(cluster=cluster)):
+            tf.constant(0)
+            yield listed_workers()
 
 
 def graphs():
@@ -122,6 +133,7 @@ def main(argv):
         "towers": towers.train(FLAGS.steps),
     }
     report["places"] = places()
+    report["workers"] = list(workers())
     report["looks"] = seconds_between_looks()
     report["removed"] = removed_names()
     report["graphs"] = graphs()

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._ops.native import ops
+from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
 from tf_condacc._state import gate_state
 
 _LOG = logging.getLogger("tf_condacc")
@@ -27,6 +28,7 @@ class GateOptions(NamedTuple):
             go to others. 0 means never.
         report_secs: Seconds after which a report says who is missing in a round. 0 means never.
         wait_for_lost: Whether a round waits for a lost worker even if no other one is left.
+        start_secs: How long the first round waits for listed workers. 0 means not at all.
     """
 
     num_slots: int
@@ -34,6 +36,7 @@ class GateOptions(NamedTuple):
     takeover_secs: float
     report_secs: float
     wait_for_lost: bool
+    start_secs: float
 
 
 class SyncGate:
@@ -177,27 +180,19 @@ class SyncGate:
                 round_,
                 self.volunteers,
                 chief=self.graph_id,
+                listed=listed_workers(),
                 name="open",
                 **self._options._asdict(),
             )
 
     def add_credits(self, count: int) -> tf.Operation:
-        """Returns an operation that lets `count` steps end without waiting."""
+        """Returns an operation that lets `count` steps end without waiting.
+
+        If `count` is negative, all wait, and none for a worker that has never come.
+        """
         with self.on_device():
             return ops.condacc_sync_gate_add_credits(
                 self.handle, self._session, count, chief=self.graph_id, name="add_credits"
-            )
-
-    def expect(self, num_workers: int, patience_secs: float) -> tf.Operation:
-        """Returns an operation that makes the gate wait some time for workers that are to come."""
-        with self.on_device():
-            return ops.condacc_sync_gate_expect(
-                self.handle,
-                self._session,
-                chief=self.graph_id,
-                num_workers=num_workers,
-                patience_secs=patience_secs,
-                name="expect",
             )
 
     def close(self) -> tf.Operation:

@@ -53,8 +53,6 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             before `apply_gradients` is called.
 
     Attributes:
-        num_started: Number of workers that are known to have been started. The chief waits a few
-            seconds for them. 0 if that is not known.
         check_ended: Called every few seconds while a worker waits for the gate to be opened, to
             raise an error if it never will be. None if only the gate knows.
     """
@@ -62,7 +60,6 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
     def __init__(self, is_chief: bool, make_operations: Callable[[], HookOperations]) -> None:
         self._is_chief = is_chief
         self._make_operations = make_operations
-        self.num_started = 0
         self.check_ended: Callable[[], None] | None = None
         self._session: v1.Session | None = None
 
@@ -76,12 +73,6 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         self._graphs, self._queue_runner = operations.graphs, operations.queue_runner
         self._ready_op, self._init_op = operations.ready_op, operations.init_op
         self._tokens_op = operations.tokens_op
-        self._expect_ops = []
-        if self._is_chief and self.num_started > 1:
-            self._expect_ops = [
-                each.gate.expect(self.num_started, _times.current.coming_secs)
-                for each in self._graphs
-            ]
 
     def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Opens the gate if this is the chief, and waits until it is open if not.
@@ -101,7 +92,6 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             if self._is_chief:
                 session.run(self._init_op)
                 session.run(self._tokens_op)
-                session.run(self._expect_ops)
                 self._queue_runner.create_threads_without_closing(
                     session, coord, daemon=True, start=True
                 )

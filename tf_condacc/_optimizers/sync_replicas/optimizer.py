@@ -137,6 +137,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         transport_dtype: DTypeLike | None = None,
         wait_for_lost: bool = False,
         deterministic: bool | None = None,
+        start_secs: float | None = 60,
     ) -> None:
         """Sets options that the original does not have, before `apply_gradients`.
 
@@ -168,6 +169,11 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 makes the same updates, to the last bit, whatever fails meanwhile. All workers must
                 set it alike. By default, it is what
                 ``tf.config.experimental.enable_op_determinism`` has set.
+            start_secs: How long the first round waits for workers of the cluster that have not come
+                yet; later, others compute their gradients until they come. The workers are those of
+                the environment variable ``TF_CONFIG`` or else of the `cluster` of
+                `tf_condacc.replica_device_setter`; if there is neither, nobody waits. With backup
+                workers, `replicas_to_aggregate` of them are enough. None for no time.
 
         Raises:
             ValueError: An argument is out of range, or `apply_gradients` or `round_and_slot` has
@@ -192,6 +198,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             self._checked_secs("takeover_secs", takeover_secs),
             self._checked_secs("report_secs", report_secs),
             bool(wait_for_lost),
+            self._checked_secs("start_secs", start_secs),
         )
         self._push_options, self._is_deterministic = push_options, deterministic
 
@@ -398,7 +405,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         round, as they do with the original. The gradients of the steps after them may be dropped.
         As with the original, the first round then waits for the workers that it needs beside these
         steps: with 0 tokens, for `replicas_to_aggregate` workers, or `total_num_replicas` if that
-        is less. Without a number, nobody waits for a worker that has never come.
+        is less. Without a number, it waits only for the workers that `start_secs` of `configure`
+        describes. If neither this operation nor `chief_init_op` is run, it waits as with 0 tokens.
 
         Args:
             num_tokens: Number of steps that do not wait. If it is -1, all steps wait.
@@ -415,9 +423,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 "Too few tokens to finish the first step: "
                 f"{num_tokens} (given) vs {num_needed} (needed)"
             )
-        if num_tokens >= 0:
-            return tf.group(*(each.gate.add_credits(num_tokens) for each in self._graphs))
-        return tf.no_op(name="no_init_tokens")
+        return tf.group(*(each.gate.add_credits(num_tokens) for each in self._graphs))
 
     def make_session_run_hook(
         self, is_chief: bool, num_tokens: int = -1

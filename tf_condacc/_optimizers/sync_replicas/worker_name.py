@@ -1,4 +1,4 @@
-"""The name of a worker, which identifies it at the gate and in reports."""
+"""The names of workers, which identify them at the gate and in reports."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import tf_config
+from tf_condacc._accumulators.placement import cluster_of
 
 _lock = threading.Lock()
 _numbers = itertools.count(1)
@@ -31,6 +32,21 @@ def worker_name(device: str) -> str:
         device: The device of an operation of the worker.
     """
     return _name_of_device(device) or (_name_in_tf_config() or _name_of_process()) + _suffix()
+
+
+def listed_workers() -> list[str]:
+    """Returns the names of the workers of the cluster; none if the cluster is not known.
+
+    It is that of the environment variable TF_CONFIG or, if that describes none, the one for which
+    `tf_condacc.replica_device_setter` places the operations of the current default graph.
+    """
+    try:
+        cluster = tf_config.read(None).cluster
+    except ValueError:  # The program may read it in a way of its own.
+        cluster = {}
+    cluster = cluster or cluster_of(v1.get_default_graph())
+    workers = tf_config.TaskConfig(cluster, "worker", 0).workers
+    return [f"/job:{job}/task:{task}" for job, task in workers]
 
 
 def _name_of_device(device: str) -> str | None:

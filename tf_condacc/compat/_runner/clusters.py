@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorflow.compat import v1
 
+from tf_condacc._accumulators.placement import noting_cluster
 from tf_condacc.compat._changes import replace_everywhere
 
 _POLL_SECS = 1
@@ -32,6 +33,8 @@ def share_variables() -> None:
     They set no device then. TensorFlow 1.15 has operations without a device in the first task of
     the first job by name, which all workers share. TensorFlow 2 has them in the task of each
     session, where a worker waits forever until its chief has initialized them.
+
+    The device functions also note the cluster, whose workers synchronous training waits for.
     """
     original = v1.train.replica_device_setter
     signature = inspect.signature(original)
@@ -41,13 +44,13 @@ def share_variables() -> None:
         setter = original(*args, **kwargs)
         arguments = signature.bind(*args, **kwargs).arguments
         if setter is not None or arguments.get("cluster") is None:
-            return setter
+            return noting_cluster(setter, arguments.get("cluster"))
         jobs = v1.train.ClusterSpec(arguments["cluster"]).as_dict()
         if not jobs:
             return None
         arguments["ps_device"] = f"/job:{min(jobs)}"
         arguments["ps_strategy"] = lambda _: 0
         arguments.setdefault("worker_device", "/job:worker" if "worker" in jobs else "")
-        return original(**arguments)
+        return noting_cluster(original(**arguments), arguments["cluster"])
 
     replace_everywhere([(original, replica_device_setter)])

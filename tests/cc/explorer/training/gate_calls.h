@@ -102,10 +102,6 @@ inline bool Open(SyncGate& gate, const Actor& chief, int64_t round,
 inline bool AddCredits(SyncGate& gate, const Actor& chief, int64_t count) {
   return Retry("SyncGate::AddCredits", [&] { return gate.AddCredits(chief.chief(), count).ok(); });
 }
-inline void Expect(SyncGate& gate, const Actor& chief, int count, Time patience) {
-  Retry("SyncGate::Expect",
-        [&] { gate.Expect(chief.chief(), count, std::chrono::nanoseconds(patience)); });
-}
 inline bool Advance(SyncGate& gate, const Actor& chief, int64_t round) {
   return Retry("SyncGate::Advance", [&] { return gate.Advance(chief.chief(), round); });
 }

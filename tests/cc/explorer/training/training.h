@@ -165,7 +165,7 @@ class Training {
   const bool prepares_twice_;  // A chief prepares the gate twice in one session.
   const bool waits_for_lost_;  // The chief waits for workers that are lost.
   const bool renews_sessions_;
-  const bool announces_workers_;  // Chiefs tell the gate how many will come.
+  const bool announces_workers_;  // Chiefs tell the gate who will come.
   const bool observes_;
   const bool notices_ends_;  // The gate is told of the end of a process.
   const bool is_disturbed_;

@@ -96,6 +96,13 @@ SyncGate::Options Training::DrawOptions() const {
   const bool never_reports = waits_for_lost_ && Chance(20);
   options.report = std::chrono::nanoseconds(never_reports ? 0 : 1 + Draw(100));
   options.wait_for_lost = waits_for_lost_;
+  if (announces_workers_) {
+    const NewPermit permit;
+    for (int i = Draw(num_workers_ + 1); i >= 0; --i) {
+      options.listed.push_back("worker " + std::to_string(i));
+    }
+    options.start = std::chrono::nanoseconds(Draw(300));
+  }
   return options;
 }
 
@@ -143,7 +150,6 @@ bool Training::PrepareAndOpen(Chief* chief) {
   if (chief->volunteers) return prepared.is_chief && !IsReplaced(*chief);
   if (!EndCall(*chief, is_accepted)) return false;
   opened_ = std::min(opened_, Now());
-  if (announces_workers_) Expect(*gate_, chief->actor, 1 + Draw(num_workers_ + 1), Draw(300));
   if (!gives_credits_) return true;
   BeginCall(chief, "add credits");
   // With fewer credits, the gate would wait for more workers than there are.
@@ -267,7 +273,6 @@ void Training::CallLate(Chief* chief) {
   EndCall(*chief, Open(*gate_, chief->actor, chief->round, SyncGate::Options(), false));
   BeginCall(chief, "add credits");
   EndCall(*chief, AddCredits(*gate_, chief->actor, 1 + Draw(3)));
-  Expect(*gate_, chief->actor, 1 + Draw(6), Draw(300));
   for (const int64_t round : {chief->round, gate_->state().round}) {
     BeginCall(chief, "advance");
     EndCall(*chief, Advance(*gate_, chief->actor, round));
