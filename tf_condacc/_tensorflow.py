@@ -85,7 +85,7 @@ class RestoreWatch:
 
     def is_restored(self, trackable: Any) -> bool:
         """Returns whether an object was restored since the watch was made, or last said so."""
-        if getattr(trackable, "_self_update_uid", -1) <= self._seen:
+        if last_restore(trackable) <= self._seen:
             return False
         self._seen = tf_ops.uid()
         return True
@@ -100,6 +100,11 @@ class RestoreWatch:
         if position is None:
             return False
         return all(each.local_name != child for each in position.object_proto.children)
+
+
+def last_restore(trackable: Any) -> int:
+    """Returns the number of the restore that an object was last restored by, or -1."""
+    return getattr(trackable, "_self_update_uid", -1)
 
 
 def is_being_restored(trackable: Any) -> bool:

@@ -131,6 +131,13 @@ def test_too_few_logical_cpus_are_told_with_the_remedy():
         parity.use_logical_cpus(0)
 
 
+def test_a_parameter_server_strategy_is_refused():
+    kind = tf.distribute.ParameterServerStrategy
+    setup = parity.under(lambda: object.__new__(kind), "servers")  # One without a cluster.
+    with pytest.raises(ValueError, match="servers: .* on the coordinator of the .* alone"):
+        parity.compare(small_training(), [setup])
+
+
 def test_micro_batches_under_a_strategy_refuse_variables_without_a_gradient():
     def build() -> list[tf.Variable]:
         return [tf.Variable([1.0, 2.0], name="used"), tf.Variable(3.0, name="unused")]

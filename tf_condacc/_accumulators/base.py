@@ -79,7 +79,9 @@ class ConditionalAccumulatorBase(Trackable):
     ``tf.train.Checkpoint`` saves and restores an accumulator that is an attribute of its objects:
     the accumulated gradients with their contributors and weights, the step, and the number
     of dropped gradients. A restored round continues with the same bits, and replaces the round that
-    was there, as `reset` does. `tf_condacc.saveables` does the same for sessions.
+    was there, as `reset` does. `tf_condacc.saveables` does the same for sessions. If the variables
+    are restored from a checkpoint or a file that was saved without the accumulator, it keeps its
+    gradients, which are those of other weights: call `reset` then.
 
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.
@@ -416,8 +418,8 @@ class ConditionalAccumulatorBase(Trackable):
             return
         _warned_restore = self._self_update_uid
         _LOG.warning(
-            "The checkpoint that is restored has no state of %s '%s', because an older version of "
-            "tf_condacc saved it: %s. The same holds for all other accumulators of the checkpoint.",
+            "The checkpoint that is restored has no state of %s '%s': %s. The same holds for all "
+            "other accumulators whose state it does not have.",
             type(self).__name__,
             self._handle_name(),
             what,

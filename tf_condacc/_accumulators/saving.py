@@ -43,7 +43,9 @@ def saveables() -> list[Any]:
     accumulators cannot be saved.
 
     A checkpoint of a Saver that was made without these objects cannot be restored with them: the
-    Saver raises ``tf.errors.NotFoundError``, whose message names this function.
+    Saver raises ``tf.errors.NotFoundError``, whose message names this function. A Saver that was
+    made without them restores the variables and leaves the gradients of the time before: run the
+    operation of ``reset()`` of each accumulator after it.
 
     Returns:
         A ``SaveableObject`` for each accumulator and each gate. Its name is that of the operation;

@@ -14,16 +14,23 @@ import tensorflow as tf
 
 from tf_condacc._micro_batches import updates
 from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positions_of
-from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, checked_variables
+from tf_condacc._micro_batches.checks import (
+    Checks,
+    NumMicroBatches,
+    checked_variables,
+    of_tensorflow,
+)
 from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
 from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken, VariableSum
 from tf_condacc._micro_batches.state import GradientAccumulatorState
 from tf_condacc._micro_batches.workers import has_other_workers
+from tf_condacc._ops.host import check_control_flow
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import (
     RestoreWatch,
     Trackable,
     converted_as_caller,
+    last_restore,
     not_converted,
 )
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
@@ -72,10 +79,14 @@ class GradientAccumulator(Trackable):
     each run. It is the strategy that adds up the replicas' results.
 
     ``tf.train.Checkpoint`` saves and restores what is accumulated, eagerly also into an object that
-    has not accumulated yet. A checkpoint without it discards what was accumulated before, as by
-    `reset`, and a warning is logged. If the strategy has several workers, all of them must save the
+    has not accumulated yet. If the strategy has several workers, all of them must save the
     checkpoint, because the state in it is that of all. SavedModels contain no gradients, and
     ``copy.deepcopy`` makes an object that is empty.
+
+    If a ``tf.train.Checkpoint`` restores the variables and not this object, an eager call discards
+    what was accumulated before, as by `reset`, and a warning is logged. An object that a
+    ``tf.function`` or a graph uses, or whose variables get other values in another way, such as
+    from a file of weights or by a Saver, does not notice it: call `reset` then.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of
@@ -136,12 +147,12 @@ class GradientAccumulator(Trackable):
             )
         self._skips_non_finite = bool(skip_non_finite)
         self._num_skipped_in_row = 0
-        self._num_skipped_before = 0
         self._has_warned_of_skips = False
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._absences = KnownAbsences(self._checks)
         self._restores = RestoreWatch()
         self._track_parts()
+        self._last_restores: list[int] | None = self._read_last_restores()
 
     def _track_parts(self) -> None:
         state = GradientAccumulatorState(self._replicas, self._absences, self._title)
@@ -229,6 +240,7 @@ class GradientAccumulator(Trackable):
                 the strategy runs.
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
+        self._discard_if_only_variables_are_restored()
         sums = self._replicas.of_this_replica()
         if sums is None:
             raise RuntimeError(
@@ -295,7 +307,8 @@ class GradientAccumulator(Trackable):
             True if the variables were updated: `[] bool`.
 
         Raises:
-            TypeError: `optimizer` is not an optimizer, or as in `accumulate`.
+            TypeError: `optimizer` is not an optimizer; an argument is called `clip_norm`,
+                `global_clip_norm` or `clip_value`; or as in `accumulate`.
             ValueError: As in `accumulate`; or more than one kind of clipping is given, or a limit
                 is not a scalar; or the optimizer has ``gradient_accumulation_steps``, or scales the
                 loss although `skip_non_finite` is set; or a variable was made outside of the scope
@@ -310,7 +323,7 @@ class GradientAccumulator(Trackable):
         have been updated, as without accumulation.
         """
         self._checks.optimizer(optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
+        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue, arguments)
         micro_batch = self._checked_micro_batch(gradients, weight)
         sums, absent = micro_batch.sums, micro_batch.absent
         required = self._num_required(sums)
@@ -359,7 +372,8 @@ class GradientAccumulator(Trackable):
                 `accumulate`; or as in `apply_gradients`.
         """
         self._checks.optimizer(optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue)
+        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue, arguments)
+        self._discard_if_only_variables_are_restored()
         sums = self._replicas.of_this_replica()
         self._checks.in_use(sums is not None, "apply_remainder")
         if sums is None:
@@ -380,6 +394,7 @@ class GradientAccumulator(Trackable):
             RuntimeError: It is called under another strategy, or in a function or graph that is
                 made before the first `accumulate`.
         """
+        self._discard_if_only_variables_are_restored()
         sums = self._replicas.of_any_replica()
         self._checks.in_use(sums is not None, "num_accumulated")
         return tf.constant(0) if sums is None else sums[0].accumulator.num_accumulated()
@@ -456,6 +471,24 @@ class GradientAccumulator(Trackable):
             _LOG.warning(text, self._title, number, reason)
             self._replicas.reset()
 
+    def _read_last_restores(self) -> list[int]:
+        """Returns the last restores of the state and of the variables."""
+        return [*map(last_restore, (self._lookup_dependency(_STATE), *self._variables))]
+
+    def _discard_if_only_variables_are_restored(self) -> None:
+        """Discards what was accumulated before a restore of variables that did not replace it.
+
+        Each eager call looks for such a restore since the call before. Once a function has used the
+        object, it is not known any more which gradients came before a restore.
+        """
+        if not tf.executing_eagerly():
+            self._last_restores = None
+        if (before := self._last_restores) is None:
+            return
+        self._last_restores = now = self._read_last_restores()
+        if now[0] == before[0] and now != before:
+            self._discard_because("its variables were restored from a checkpoint, and it was not")
+
     def _num_required(self, sums: Sequence[VariableSum]) -> int | tf.Tensor:
         """Returns how many micro-batches the next update has: `[] int32`."""
         return self._checks.number_of(self._num_micro_batches, sums[0].accumulator.global_step)
@@ -473,6 +506,7 @@ class GradientAccumulator(Trackable):
             )
         gradients = self._checks.gradients(gradients)
         weight = self._checks.weight(weight)
+        self._discard_if_only_variables_are_restored()
         sums = self._replicas.made_for(gradients)
         with self._explaining_graphs("accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
@@ -496,16 +530,14 @@ class GradientAccumulator(Trackable):
         self._warn_of_skips(self._num_skipped_in_row, sums)
 
     def _note_skipped_in_epoch(self) -> None:
-        """Logs the same warning if as many were skipped since the last call.
+        """Logs the same warning if as many were skipped since the last call, or since a restore.
 
         ``fit`` calls it at the end of each epoch, because its steps are in a function.
         """
         sums = self._replicas.of_any_replica()
         if not self._skips_non_finite or sums is None:
             return
-        number = int(self.num_skipped())
-        self._warn_of_skips(number - self._num_skipped_before, sums)
-        self._num_skipped_before = number
+        self._warn_of_skips(self._replicas.num_newly_skipped(), sums)
 
     def _warn_of_skips(self, number: int, sums: Sequence[VariableSum]) -> None:
         if self._has_warned_of_skips or number == 0 or number < int(self._num_required(sums)):
@@ -554,7 +586,8 @@ class GradientAccumulator(Trackable):
 
         apply_gradients = converted_as_caller(optimizer.apply_gradients)
 
-        in_graph = not tf.executing_eagerly()
+        if in_graph := not tf.executing_eagerly():
+            check_control_flow(map(of_tensorflow, self._variables))
         # Workers that leave out different variables would wait for each other for ever.
         may_be_absent = bool(absent) and not has_other_workers()
         branches = self._absences.branches(absent) if in_graph and may_be_absent else [Positions()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -206,15 +207,14 @@ class Checks:
         for variable in self._integers:
             raise ValueError(
                 f"{self.title_of(variable)} is of the integer type "
-                f"{tf.as_dtype(variable.dtype).name}, which has no weighted sums. Leave out "
-                "the weight."
+                f"{dtype_of(variable).name}, which has no weighted sums. Leave out the weight."
             )
         return number
 
     @functools.cached_property
     def _integers(self) -> list[VariableLike]:
         """The variables of integer types. With many variables, to look for them takes time."""
-        return [each for each in self.variables if tf.as_dtype(each.dtype).is_integer]
+        return [each for each in self.variables if dtype_of(each).is_integer]
 
     def in_use(self, is_in_use: bool, method: str) -> None:
         """Checks that a function or graph that calls a method sees the accumulators.
@@ -277,7 +277,7 @@ class Checks:
 def _checked_gradient(title: str, gradient: Gradient, variable: VariableLike) -> Gradient:
     is_sparse = isinstance(gradient, tf.IndexedSlices)
     values = gradient.values if is_sparse else tf.convert_to_tensor(gradient)
-    dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
+    dtype, shape = dtype_of(variable), tf.TensorShape(variable.shape)
     if values.dtype != dtype:
         raise ValueError(f"{title} has dtype {values.dtype.name}, expected {dtype.name}.")
     expected = tf.TensorShape([None]).concatenate(shape[1:]) if is_sparse else shape
@@ -304,8 +304,10 @@ def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], A
         tf.errors.InvalidArgumentError: The condition does not hold.
     """
     try:
+        if isinstance(value, numbers.Real) and not isinstance(value, bool):
+            value = np.float64(value)  # TensorFlow would round it to float32.
         tensor = tf.convert_to_tensor(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{expected}, got {value!r}.") from error
     if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
         raise TypeError(f"{expected}, got dtype {tensor.dtype.name}.")
@@ -345,6 +347,11 @@ def is_loss_scaling(optimizer: Any) -> bool:
 def name_of(variable: Any) -> str:
     """Returns the name of a variable of TensorFlow, or the path of one of Keras."""
     return getattr(variable, "path", None) or variable.name
+
+
+def dtype_of(variable: Any) -> tf.DType:
+    """Returns the data type of a variable's values, which a reference variable has as well."""
+    return tf.as_dtype(variable.dtype).base_dtype
 
 
 def of_tensorflow(variable: Any) -> tf.Variable:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from tf_condacc._micro_batches.checks import Checks, checked_scalar, is_loss_scaling, parts_of
+from tf_condacc._micro_batches.checks import (
+    Checks,
+    checked_scalar,
+    dtype_of,
+    is_loss_scaling,
+    parts_of,
+)
 from tf_condacc._typing import Gradient, TensorLike
 
 _KINDS = ("clipnorm", "global_clipnorm", "clipvalue")  # The names of Keras.
@@ -55,6 +61,7 @@ def checked_clipping(
     clipnorm: TensorLike | None,
     global_clipnorm: TensorLike | None,
     clipvalue: TensorLike | None,
+    others: Iterable[str] = (),
 ) -> Clipping | None:
     """Returns the clipping that arguments ask for, or None.
 
@@ -64,14 +71,19 @@ def checked_clipping(
             stands for no such limit.
         global_clipnorm: The highest norm of all gradients together: `[]`.
         clipvalue: The highest absolute value of an element: `[]`.
+        others: The names of the arguments for the optimizer.
 
     Raises:
-        TypeError: A limit is not a real number.
+        TypeError: A limit is not a real number, or one of `others` is another name of a limit.
         ValueError: There are several limits, one is not a scalar, or a variable is complex and
             `clipvalue` is given.
         tf.errors.InvalidArgumentError: A limit is not above 0. Raised at once if the value is
             known, and otherwise when the gradients are clipped.
     """
+    for kind in _KINDS:
+        # Optimizers of Keras 2 ignore arguments that they do not know.
+        if (other := kind.replace("clip", "clip_")) in others:
+            raise TypeError(f"{checks.title} expects the argument {kind}, got {other}.")
     limits = zip(_KINDS, (clipnorm, global_clipnorm, clipvalue), strict=True)
     given = {kind: limit for kind, limit in limits if limit is not None}
     if not given:
@@ -83,7 +95,7 @@ def checked_clipping(
         )
     ((kind, limit),) = given.items()
     for variable in checks.variables if kind == "clipvalue" else ():
-        if tf.as_dtype(variable.dtype).is_complex:
+        if dtype_of(variable).is_complex:
             raise ValueError(
                 f"{checks.title_of(variable)} is complex, and complex numbers have no order. Use "
                 "clipnorm or global_clipnorm instead of clipvalue."

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
 from tf_condacc._micro_batches.absences import Positions, positions_of
-from tf_condacc._micro_batches.checks import Checks, name_of, of_tensorflow
+from tf_condacc._micro_batches.checks import Checks, dtype_of, name_of, of_tensorflow
 from tf_condacc._micro_batches.workers import has_other_workers
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.native import ops
@@ -240,7 +241,7 @@ def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
     """
     if isinstance(is_skipped, bool):
         return host_int64(_ALWAYS_STALE if is_skipped else _NEVER_STALE)
-    stale, never_stale = (tf.constant(x, tf.int64) for x in (_ALWAYS_STALE, _NEVER_STALE))
+    stale, never_stale = (tf.constant(np.int64(x)) for x in (_ALWAYS_STALE, _NEVER_STALE))
     return tf.where(is_skipped, stale, never_stale)
 
 
@@ -339,6 +340,7 @@ class ReplicaAccumulators(Trackable):
         self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
         self._absences: dict[int, AbsenceCounts] = {}
         self._is_traced_without_weights = False
+        self._num_skipped = 0
 
     def made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
         """Returns the accumulators of this replica. If there are none, the gradients make them.
@@ -396,7 +398,7 @@ class ReplicaAccumulators(Trackable):
             "reduction_type": self._reduction_type,
             "num_replicas": 1 if self._strategy is None else self._strategy.num_replicas_in_sync,
             "variables": [
-                [tf.as_dtype(variable.dtype).name, str(tf.TensorShape(variable.shape))]
+                [dtype_of(variable).name, str(tf.TensorShape(variable.shape))]
                 for variable in self._variables
             ],
         }
@@ -579,6 +581,12 @@ class ReplicaAccumulators(Trackable):
             return self.of_first_replica()
         return self.of_this_replica()
 
+    def num_newly_skipped(self) -> int:
+        """Returns how many micro-batches were skipped since the last call, in eager mode."""
+        sums, before = self.of_first_replica(), self._num_skipped
+        self._num_skipped = 0 if sums is None else int(sums[0].accumulator.num_dropped())
+        return self._num_skipped - before
+
     def reset(self) -> tf.Operation | None:
         """Discards the gradients and weights of all replicas; returns the operation of a graph."""
         sums = (each.accumulator for sums in self._sums.values() for each in sums)
@@ -741,7 +749,7 @@ def _make_sums(
     sums = []
     with tf.init_scope(), tf.device(device):
         for name, is_sparse, variable in zip(names, are_sparse, variables, strict=True):
-            dtype, shape = tf.as_dtype(variable.dtype), tf.TensorShape(variable.shape)
+            dtype, shape = dtype_of(variable), tf.TensorShape(variable.shape)
             if is_sparse:
                 accumulator: Any = _SparseAccumulator(
                     dtype, shape, name=name, reduction_type=sparse_reduction

@@ -109,6 +109,7 @@ class GradientAccumulatorState(State):
             new_states = _saved(new.handles(own))
             restored = {**dict(zip(self._replicas.roles(own), new_states, strict=True)), **given}
         self._replace([restored[each] for each in self._replicas.roles(own)])
+        self._replicas.num_newly_skipped()  # Those of the state are not new.
         for each in sets:
             self._absences.add(each)
         return None
@@ -153,16 +154,16 @@ class GradientAccumulatorState(State):
         """
         try:
             found = json.loads(text)
-            version, spec, layout = found["version"], found["spec"], found["replicas"]
+            if (version := found["version"]) != _VERSION:
+                raise self._invalid(
+                    f"The saved state has another version: expected {_VERSION}, got {version}."
+                )
+            spec, layout = found["spec"], found["replicas"]
             num_variables = len(spec["variables"])
             sets = [_checked_positions(each, num_variables) for each in found["absences"]]
             checked = {int(key): _checked_kinds(kinds, spec) for key, kinds in layout.items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._invalid(f"The saved state is damaged: {error!r}.") from error
-        if version != _VERSION:
-            raise self._invalid(
-                f"The saved state has another version: expected {_VERSION}, got {version}."
-            )
         own = self._replicas.spec()
         if not checked:
             own = {**own, "num_replicas": spec.get("num_replicas")}

@@ -176,8 +176,14 @@ def absent_everywhere(is_absent: tf.Tensor | None) -> tf.Tensor | None:
 
 
 def switch(number: tf.Tensor, updates: Sequence[Callable[[], Any]]) -> Any:
-    """Makes one of several updates, and returns an operation of the graph that includes it."""
-    return tf.switch_case(number, [functools.partial(_true_after, each) for each in updates]).op
+    """Makes one of several updates, and returns an operation of the graph that includes it.
+
+    In ``tf.switch_case``, as opposed to ``tf.cond``, reference variables cannot be updated.
+    """
+    *branches, chosen = [functools.partial(_true_after, each) for each in updates]
+    for position, branch in reversed(list(enumerate(branches))):
+        chosen = functools.partial(tf.cond, tf.equal(number, position), branch, chosen)
+    return chosen().op
 
 
 def _true_after(update: Callable[[], Any]) -> tf.Tensor:

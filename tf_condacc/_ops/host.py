@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 from tensorflow.compat import v1
@@ -46,6 +46,20 @@ def is_reference(dtype: tf.DType) -> bool:
     return dtype != dtype.base_dtype
 
 
+def check_control_flow(variables: Iterable[tf.Variable]) -> None:
+    """Checks that the variables can be updated in a branch of a conditional.
+
+    Raises:
+        TypeError: One is a reference variable, and control flow of version 2 is enabled.
+    """
+    references = [variable.name for variable in variables if is_reference(variable.dtype)]
+    if references and v1.control_flow_v2_enabled():
+        raise TypeError(
+            f"Control flow of version 2 cannot update reference variables, got {references}: call "
+            "tf.compat.v1.enable_resource_variables() or tf.compat.v1.disable_control_flow_v2()."
+        )
+
+
 def host_int64(value: TensorLike) -> tf.Tensor:
     """Converts a tensor, a variable, a number or a list of these to int64, on the host.
 
@@ -78,7 +92,7 @@ def scalar(value: float, dtype: tf.DType) -> tf.Tensor:
     if tf.executing_eagerly():
         return _tensorflow.number(value, dtype)
     with on_host():
-        return tf.constant(value, dtype)
+        return tf.constant(dtype.as_numpy_dtype(value))
 
 
 @contextlib.contextmanager

@@ -112,10 +112,20 @@ def under(
         num_micro_batches: Number of equal parts of a replica's part. If there are several, a
             `GradientAccumulator` makes one update of their gradients, and all variables must have
             gradients.
+
+    Raises:
+        ValueError: When the training begins: the strategy is a ``ParameterServerStrategy``, under
+            which the training would run on the coordinator alone.
     """
 
     def begin(training: Training) -> Run:
         strategy, apply = new_strategy(), None
+        if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+            raise ValueError(
+                f"{name}: the training would run on the coordinator of the ParameterServerStrategy "
+                "alone, and not on its workers. Write a Setup that schedules steps on them with a "
+                "ClusterCoordinator."
+            )
         reduction = training.reduction.upper()
         with strategy.scope():
             model, optimizer = training.new_model(), training.optimizer()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.processes.isolated import isolated
 from tests.support.gpus import skip_on_gpu
 from tests.support.waiting import Background, until
 from tf_condacc import ConditionalAccumulator, GradientAccumulator
@@ -148,6 +149,53 @@ def test_weighted_sparse_and_skipped_gradients_are_accumulated_in_a_session(has_
             assert session.run(rows)[:, 0].tolist() == [0.0, 0.0, -8.5, 0.0, -8.5, 0.0]
     finally:
         (v1.enable_control_flow_v2 if was_v2 else v1.disable_control_flow_v2)()
+
+
+@pytest.mark.parametrize("kind", [v1.train.GradientDescentOptimizer, v1.train.AdamOptimizer])
+def test_reference_variables_get_the_updates_of_resource_variables(kind):
+    """The update leaves out the last variable, which has no gradient."""
+
+    def trained(use_resource: bool) -> list:
+        with tf.Graph().as_default(), v1.Session() as session:
+            variables = [
+                v1.get_variable("kernel", initializer=[1.0, 2.0], use_resource=use_resource),
+                v1.get_variable("rows", initializer=tf.ones([ROWS, 2]), use_resource=use_resource),
+                v1.get_variable("rest", initializer=[0.0], use_resource=use_resource),
+            ]
+            ids, value = v1.placeholder(tf.int32, [None]), v1.placeholder(tf.float32, [])
+            rows = tf.nn.embedding_lookup(variables[1], ids)
+            optimizer = kind(0.5)
+            loss = tf.reduce_sum(rows * variables[0] * value)
+            gradients = [each for each, _ in optimizer.compute_gradients(loss, variables)]
+            accumulator = GradientAccumulator(variables, 2, skip_non_finite=True)
+            updated = accumulator.apply_gradients(
+                optimizer, gradients, weight=tf.size(ids), clipvalue=9.0
+            )
+            remainder = accumulator.apply_remainder(optimizer)
+            session.run(v1.global_variables_initializer())
+            for number in (1.0, 2.0, np.nan, 3.0, 4.0, 5.0):
+                session.run(updated, {ids: [1, 3, 1] if number > 3.0 else [0, 1], value: number})
+            assert [session.run(remainder) for _ in range(2)] == [True, False]
+            return [each.tolist() for each in session.run(variables)]
+
+    v1.disable_control_flow_v2()
+    try:
+        assert trained(use_resource=False) == trained(use_resource=True)
+    finally:
+        v1.enable_control_flow_v2()
+    with pytest.raises(TypeError, match="cannot update reference variables, got .*kernel:0"):
+        trained(use_resource=False)
+
+
+@isolated(alone=True)
+def test_type_promotion_of_numpy_does_not_change_updates(variables):
+    tf.experimental.numpy.experimental_enable_numpy_behavior(dtype_conversion_mode="all")
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    for skips in (False, True):
+        accumulator = GradientAccumulator(variables[:1], 2, skip_non_finite=skips)
+        apply = tf.function(lambda each, to=accumulator: to.apply_gradients(optimizer, [each]))
+        assert [bool(apply(tf.fill([3], x))) for x in (1.0, 3.0)] == [False, True]
+    assert variables[0].numpy().tolist() == [-4.0] * 3
 
 
 @pytest.mark.parametrize("method", ["num_accumulated", "num_skipped", "apply_remainder", "reset"])

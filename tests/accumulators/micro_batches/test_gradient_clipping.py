@@ -91,6 +91,9 @@ def test_gradient_that_is_not_finite_stays_so(variables):
         ({"clipvalue": -1.0}, tf.errors.InvalidArgumentError, "a clipvalue .* above 0, got -1.0"),
         ({"clipnorm": 0}, tf.errors.InvalidArgumentError, "a clipnorm .* above 0, got 0"),
         ({"clipnorm": np.nan}, tf.errors.InvalidArgumentError, "above 0, got nan"),
+        ({"clip_norm": 1.0}, TypeError, "expects the argument clipnorm, got clip_norm"),
+        ({"global_clip_norm": 1.0}, TypeError, "expects the argument global_clipnorm, got global_"),
+        ({"clip_value": 1.0}, TypeError, "expects the argument clipvalue, got clip_value"),
     ],
 )
 def test_wrong_limits_are_refused_and_nothing_is_accumulated(variables, limits, error, message):
@@ -100,6 +103,15 @@ def test_wrong_limits_are_refused_and_nothing_is_accumulated(variables, limits, 
         accumulator.apply_gradients(optimizer, [tf.ones([2])], **limits)
     assert "GradientAccumulator 'gradient_accumulator'" in str(raised.value)
     assert int(accumulator.num_accumulated()) == 0
+
+
+@pytest.mark.parametrize("kind", ["clipnorm", "global_clipnorm", "clipvalue"])
+def test_limit_that_is_a_python_number_is_not_rounded(kind):
+    weights = tf.Variable([0.0], dtype=tf.float64)
+    accumulator = GradientAccumulator([weights], 1)
+    optimizer = v1.train.GradientDescentOptimizer(1.0)
+    accumulator.apply_gradients(optimizer, [tf.constant([4.0], tf.float64)], **{kind: 0.1})
+    assert weights.numpy() == [-0.1]
 
 
 def test_limit_may_be_a_tensor_that_changes(variables):

@@ -7,9 +7,11 @@ import gc
 import pickle
 import weakref
 
+import keras
 import pytest
 import tensorflow as tf
 
+from tests.support.versions import needs_keras3
 from tf_condacc import ConditionalAccumulator, GradientAccumulator
 
 
@@ -96,6 +98,80 @@ def test_checkpoint_of_an_object_without_an_accumulator_is_restored(tmp_path):
     with pytest.raises(AssertionError, match="not bound to checkpointed values"):
         status.assert_existing_objects_matched()
     assert model.weights.numpy() == [7.0]
+
+
+def test_an_eager_call_discards_gradients_of_other_weights_after_a_restore(tmp_path, caplog):
+    model = Model()
+    former = tf.train.Checkpoint(weights=model.weights)
+    path = former.save(str(tmp_path / "saved"))
+    model.apply(100.0)
+    former.restore(path)
+    assert [model.apply(1.0), model.apply(3.0)] == [False, True]
+    assert model.weights.numpy() == [-2.0]
+    assert caplog.messages == [
+        "GradientAccumulator 'mine' discards 1 accumulated micro-batches, because its variables "
+        "were restored from a checkpoint, and it was not."
+    ]
+    former.restore(path)
+    assert [model.apply(1.0), model.apply(3.0)] == [False, True]
+    assert len(caplog.messages) == 1  # There was nothing to discard.
+
+
+@needs_keras3
+def test_a_restore_of_a_keras_variable_is_noticed_by_a_take_of_the_remainder(tmp_path, caplog):
+    weights = keras.Variable([0.0])
+    accumulator = GradientAccumulator([weights], 2, name="mine")
+    former = tf.train.Checkpoint(weights=weights)
+    path = former.save(str(tmp_path / "saved"))
+    accumulator.accumulate([tf.constant([100.0])])
+    former.restore(path)
+    assert not accumulator.apply_remainder(keras.optimizers.SGD(1.0))
+    assert "'mine' discards 1" in caplog.text
+
+
+@pytest.mark.parametrize("weights_are_first", [False, True])
+def test_what_another_checkpoint_restores_beside_the_weights_is_kept(
+    weights_are_first, tmp_path, caplog
+):
+    model = Model()
+    parts = [tf.train.Checkpoint(weights=model.weights), tf.train.Checkpoint(a=model.accumulator)]
+    model.apply(1.0)
+    paths = [each.save(str(tmp_path / f"saved{i}")) for i, each in enumerate(parts)]
+    model.apply(100.0)
+    pairs = list(zip(parts, paths, strict=True))
+    for part, path in pairs if weights_are_first else reversed(pairs):
+        part.restore(path)
+    assert model.apply(3.0)
+    assert model.weights.numpy() == [-2.0]
+    assert caplog.messages == []
+
+
+def test_eager_calls_keep_what_functions_have_accumulated_since_a_restore(tmp_path, caplog):
+    model = Model()
+    apply = tf.function(lambda value: model.accumulator.accumulate([value]))
+    former = tf.train.Checkpoint(weights=model.weights)
+    former.restore(former.save(str(tmp_path / "saved")))
+    apply(tf.constant([1.0]))
+    former.restore(former.save(str(tmp_path / "saved")))
+    assert int(model.accumulator.num_accumulated()) == 1
+    assert caplog.messages == []
+
+
+def test_skipped_micro_batches_of_a_restored_state_are_not_new(tmp_path, caplog):
+    accumulators = [
+        GradientAccumulator([tf.Variable([0.0])], 2, skip_non_finite=True) for _ in range(2)
+    ]
+    accumulate = [tf.function(each.accumulate) for each in accumulators]
+    for _ in range(3):
+        accumulate[0]([tf.constant([float("nan")])])
+    path = tf.train.Checkpoint(a=accumulators[0]).save(str(tmp_path / "saved"))
+    tf.train.Checkpoint(a=accumulators[1]).restore(path)
+    accumulators[1]._note_skipped_in_epoch()  # As at the end of an epoch of ``fit``.
+    assert caplog.messages == []
+    for _ in range(2):
+        accumulate[1]([tf.constant([float("nan")])])
+    accumulators[1]._note_skipped_in_epoch()
+    assert "has skipped 2 micro-batches" in caplog.text
 
 
 def test_restored_checkpoint_discards_weights(tmp_path):

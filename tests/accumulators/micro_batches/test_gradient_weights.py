@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -142,6 +144,7 @@ def test_weight_that_is_no_finite_number_of_at_least_0_is_refused(variables, wei
         (1j, TypeError, "got dtype complex"),
         (object(), TypeError, "got <object"),
         ([1.0, 2.0], ValueError, r"got shape \(2,\)"),
+        (10**400, TypeError, "a weight that is a finite number of at least 0, got 1000"),
     ],
 )
 def test_weight_that_is_no_scalar_number_is_refused(variables, weight, error, message):
@@ -149,6 +152,13 @@ def test_weight_that_is_no_scalar_number_is_refused(variables, weight, error, me
     with pytest.raises(error, match=message):
         accumulator.accumulate([tf.ones([3])], weight)
     assert int(accumulator.num_accumulated()) == 0
+
+
+@pytest.mark.parametrize("weight", [0.1, Fraction(1, 10)])
+def test_weight_that_is_a_python_number_is_not_rounded(weight, wrap):
+    accumulator = GradientAccumulator([tf.Variable([0.0], dtype=tf.float64)], 1, "SUM")
+    wrap(lambda: accumulator.accumulate([tf.constant([1.0], tf.float64)], weight))()
+    assert accumulator.take()[0].numpy() == [0.1]
 
 
 def test_weighted_gradient_of_an_integer_type_is_refused():

@@ -241,7 +241,7 @@ def test_a_damaged_state_is_refused():
 
 @pytest.fixture
 def former(tmp_path):
-    """Returns a checkpoint of two accumulators of a version that saved no state."""
+    """Returns a checkpoint of two objects without a state in the place of accumulators."""
     objects = [tf.train.Checkpoint(resource=tf.train.Checkpoint()) for _ in range(2)]
     return tf.train.Checkpoint(accumulators=objects).save(str(tmp_path / "former"))
 
@@ -257,7 +257,7 @@ def test_a_checkpoint_without_a_state_begins_an_empty_round_with_one_message(
     checkpoint.restore(former)
     assert [int(each.num_accumulated()) for each in accumulators] == [0, 0]
     (message,) = warnings_of(caplog)
-    assert "no state of" in message and "'mine0'" in message and "begins empty" in message
+    assert "no state of" in message and "'mine0': its round begins empty" in message
     path = checkpoint.save(str(tmp_path / "saved"))
     checkpoint.restore(path)
     assert len(warnings_of(caplog)) == 1

@@ -188,7 +188,6 @@ def test_damaged_states_are_refused():
     for damaged in (
         {**tensors, "layout": tf.constant("{")},
         {**tensors, "layout": tf.constant('{"version": 1}')},
-        layout_with(tensors, version=2),
         layout_with({**tensors, **none}, spec=[], absences=[], replicas={}),
         layout_with(tensors, replicas={"7": kinds}),
         layout_with(tensors, replicas={"-1": kinds}),
@@ -207,6 +206,14 @@ def test_damaged_states_are_refused():
         model.train(number)
         expected.train(number)
     assert model.bits() == expected.bits()
+
+
+def test_a_state_of_a_later_version_is_not_called_damaged():
+    model = Model()
+    (state,) = model.accumulator._trackable_children().values()
+    tensors = {**state._serialize_to_tensors(), "layout": tf.constant('{"version": 2}')}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="version: expected 1, got 2"):
+        state._restore_from_tensors(tensors)
 
 
 def test_weights_of_sums_are_refused():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._ops.host import host_int64, is_reference, on_host
+from tf_condacc._ops.host import check_control_flow, host_int64, on_host
 from tf_condacc._optimizers.drop_stale.ordering import (
     at_operation,
     read_after,
@@ -136,20 +136,6 @@ class LocalSteps:
         raise ValueError(
             f"Optimizer '{self._optimizer}' has no local step: call compute_gradients() before "
             "apply_gradients(), in the same graph, or call minimize()."
-        )
-
-
-def check_control_flow(variables: Iterable[tf.Variable]) -> None:
-    """Checks that the variables can be updated in a branch of a conditional.
-
-    Raises:
-        TypeError: One is a reference variable, and control flow of version 2 is enabled.
-    """
-    references = [variable.name for variable in variables if is_reference(variable.dtype)]
-    if references and v1.control_flow_v2_enabled():
-        raise TypeError(
-            f"Control flow of version 2 cannot update reference variables, got {references}: call "
-            "tf.compat.v1.enable_resource_variables() or tf.compat.v1.disable_control_flow_v2()."
         )
 
 

@@ -12,15 +12,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._ops.host import host_int64, on_host
+from tf_condacc._ops.host import check_control_flow, host_int64, on_host
 from tf_condacc._optimizers.drop_stale.counting import Counters
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 from tf_condacc._optimizers.drop_stale.gated_update import update_unless_late
-from tf_condacc._optimizers.drop_stale.local_step import (
-    GLOBAL_STEP_ADVICE,
-    LocalSteps,
-    check_control_flow,
-)
+from tf_condacc._optimizers.drop_stale.local_step import GLOBAL_STEP_ADVICE, LocalSteps
 from tf_condacc._optimizers.drop_stale.ordering import settled_gradients
 from tf_condacc._optimizers.wrapper import OptimizerWrapper
 from tf_condacc._typing import GradientAndVariable, Loss, TensorLike
