@@ -33,6 +33,14 @@ class Killer(keras.callbacks.Callback):
                 raise Killed
 
 
+class KillerBefore(Killer):
+    def on_train_batch_begin(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+
 def made(remainder: str = "apply", number: int = 3, dropout: float = 0.3) -> keras.Model:
     keras.utils.set_random_seed(1)
     layers = [keras.layers.Dense(4, "tanh"), keras.layers.Dropout(dropout), keras.layers.Dense(1)]
@@ -299,6 +307,29 @@ def test_an_error_while_batches_are_read_leaves_a_model_that_trains(tmp_path):
     assert int(model.optimizer.iterations) == 4 + NUM_BATCHES
 
 
+@pytest.mark.parametrize(
+    ("number", "train_again", "num_updates"),
+    [
+        (1, lambda model: model.train_on_batch(*next(iter(data()))), 1),
+        (3, lambda model: model.fit(data(), verbose=0), 3),  # The last one is of one micro-batch.
+    ],
+    ids=["train_on_batch", "fit"],
+)
+def test_an_error_just_before_a_batch_is_read_leaves_a_model_that_trains(
+    number, train_again, num_updates, tmp_path
+):
+    with pytest.raises(Killed):
+        train(tmp_path, 4, number=number)
+    model = made(number=number)
+    saved = tf_condacc.keras.TrainingCheckpoint(model, tmp_path, 2)
+    with pytest.raises(Killed):
+        model.fit(data(), verbose=0, callbacks=[saved, KillerBefore(1)])
+    before = int(model.optimizer.iterations)
+    train_again(model)
+    assert int(model.optimizer.iterations) - before == num_updates
+    assert "make_train_function" not in vars(model)
+
+
 def test_another_number_of_steps_per_execution_is_refused_if_it_does_not_divide(tmp_path):
     def saved_with(steps_per_execution):
         model = made(number=1)
@@ -367,8 +398,16 @@ def test_files_of_the_model_stay_those_of_keras(tmp_path):
     assert type(loaded) is keras.Sequential and not hasattr(loaded, "_condacc_accumulation")
 
 
+def test_a_frequency_of_epochs_saves_at_their_ends_alone(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, NUM_BATCHES + 5, save_freq="epoch", number=1)
+    saved = tf_condacc.keras.TrainingCheckpoint(made(number=1), tmp_path, "epoch")
+    assert (saved.initial_epoch, saved.initial_batch) == (1, 0)
+
+
 def test_unbuilt_models_and_bad_frequencies_are_refused(tmp_path):
     with pytest.raises(ValueError, match="has not been built"):
         tf_condacc.keras.TrainingCheckpoint(keras.Sequential([keras.layers.Dense(1)]), tmp_path, 1)
-    with pytest.raises(ValueError, match="at least 1, got 0"):
-        tf_condacc.keras.TrainingCheckpoint(made(), tmp_path, 0)
+    for frequency in (0, "batch", None):
+        with pytest.raises(ValueError, match=f"'epoch' or .* at least 1, got {frequency!r}"):
+            tf_condacc.keras.TrainingCheckpoint(made(), tmp_path, frequency)
