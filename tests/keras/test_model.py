@@ -263,10 +263,10 @@ def test_a_micro_batch_that_is_not_finite_is_skipped(caplog):
     plain.train_on_batch(X[rest], Y[rest])
     assert largest_difference(model.get_weights(), plain.get_weights()) < 1e-6
     assert (num_updates(model), accumulation.num_skipped()) == (1, 1)
-    assert not caplog.messages
+    assert "skipped" not in caplog.text
     for _ in range(2):
         model.fit(X[:32], np.full_like(Y[:32], np.nan), batch_size=BATCH_SIZE, verbose=0)
-    (warning,) = caplog.messages
+    (warning,) = [each for each in caplog.messages if "skipped" in each]
     assert "has skipped 4 micro-batches, because their gradients are not finite" in warning
     scaling = keras.optimizers.LossScaleOptimizer(trainings.sgd())
     with pytest.raises(ValueError, match="skip_non_finite=True would hide"):

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tf_condacc.keras
 from tests.support.wide import all_but_wide
+from tf_condacc.keras._backups import AccumulatedState, Backups
 
 NUM_BATCHES = 7
 EPOCHS = 3
@@ -151,6 +152,45 @@ def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(
         train_with_backups(tmp_path / "killed", NUM_BATCHES + 1, other)
     assert train_with_backups(tmp_path / "killed", None, other) == expected
     assert not caplog.records
+
+
+def test_backups_in_a_folder_whose_name_is_a_pattern_leave_those_of_other_folders(tmp_path):
+    backups = Backups(AccumulatedState("title"), "title")
+    names = {"run1": ["1"], "run[1]": ["12", "123"], "run\\1": ["1234"]}
+    for name, weights in names.items():
+        (tmp_path / name).mkdir()
+        backups.folders = {str(tmp_path / name)}
+        for each in weights:
+            (tmp_path / name / "latest.weights.h5").write_text(each)
+            backups.save(tmp_path / name / "latest.weights.h5")
+    for name in names:
+        assert len(list((tmp_path / name).glob("*accumulated_*.index"))) == 1
+
+
+def test_micro_batches_that_were_skipped_before_a_restart_have_no_warning_after_it(
+    tmp_path, caplog
+):
+    x, is_bad = np.ones([12, 1], np.float32), np.isin(np.arange(12)[:, None], [0, 5, 9])
+    for batches, epochs in ((np.where(is_bad, np.nan, x), 1), (x, 2), (np.nan * x, 3)):
+        caplog.clear()
+        model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+        model.compile("sgd", loss="mse")
+        accumulation = tf_condacc.keras.accumulate_gradients(model, 3, skip_non_finite=True)
+        saved = tf_condacc.keras.TrainingCheckpoint(model, tmp_path, "epoch")
+        model.fit(
+            batches,
+            x,
+            batch_size=1,
+            shuffle=False,
+            initial_epoch=saved.initial_epoch,
+            epochs=epochs,
+            callbacks=[saved],
+            verbose=0,
+        )
+        skipped = {1: 3, 2: 3, 3: 15}[epochs]
+        assert accumulation.num_skipped() == skipped
+        assert caplog.text.count("has skipped") == (epochs != 2)
+    assert "has skipped 12 micro-batches" in caplog.text
 
 
 @pytest.mark.killed_trainings

@@ -507,6 +507,11 @@ class GradientAccumulator(Trackable):
         self._warn_of_skips(number - self._num_skipped_before, sums)
         self._num_skipped_before = number
 
+    def _forget_skipped(self) -> None:
+        """Lets the next such warning leave out what was skipped before, as after a restore."""
+        sums = self._replicas.of_first_replica()
+        self._num_skipped_before = 0 if sums is None else int(sums[0].accumulator.num_dropped())
+
     def _warn_of_skips(self, number: int, sums: Sequence[VariableSum]) -> None:
         if self._has_warned_of_skips or number == 0 or number < int(self._num_required(sums)):
             return

@@ -262,6 +262,7 @@ class Accumulation:
     def keep_in_next_fit(self) -> None:
         """Lets the next call of ``fit`` continue from what was restored."""
         self._is_restored = True
+        self.state.note_restored()
 
     def end(self) -> None:
         """Makes the model a plain Keras model again. What was accumulated is discarded.

@@ -37,6 +37,13 @@ class AccumulatedState(Trackable):
         """Adds an object, and restores it if a checkpoint waits for it."""
         self._accumulators[name] = accumulator
         self._handle_deferred_dependencies(name, accumulator)
+        with tf.init_scope():
+            self.note_restored()
+
+    def note_restored(self) -> None:
+        """Lets warnings count only the micro-batches that are skipped after a restore."""
+        for accumulator in self._accumulators.values():
+            accumulator._forget_skipped()
 
     def clear(self) -> None:
         """Removes all objects."""
@@ -102,14 +109,15 @@ class Backups:
         if os.path.dirname(path) not in self.folders:
             return
         self._state.check_restored()
-        stem, old = _stem(path, path), tf.io.gfile.glob(f"{_prefix(path)}*")
+        stem, folder = _stem(path, path), os.path.dirname(path)
+        files = [os.path.join(folder, name) for name in tf.io.gfile.listdir(folder)]
         tf.train.Checkpoint(state=self._state).write(stem)
         kept = [f"{stem}."]
         previous = f"{path}.bkp"  # Where Keras keeps the weights before, if it is asked to.
         if tf.io.gfile.exists(previous):
             kept.append(f"{_stem(path, previous)}.")
-        for file in old:
-            if not file.startswith(tuple(kept)):
+        for file in files:
+            if file.startswith(_prefix(path)) and not file.startswith(tuple(kept)):
                 tf.io.gfile.remove(file)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -120,6 +128,7 @@ class Backups:
         stem = _stem(path, path)
         if tf.io.gfile.exists(f"{stem}.index"):
             tf.train.Checkpoint(state=self._state).read(stem)
+            self._state.note_restored()
             return
         _LOG.warning(
             "%s: BackupAndRestore has restored '%s', with which no accumulated gradients were "
