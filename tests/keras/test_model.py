@@ -29,8 +29,10 @@ from tf_condacc.keras import accumulate_gradients
 CASE = Case(sequential)
 _REPLACED = (
     "fit",
+    "reset_metrics",
     "compile",
     "train_step",
+    "save_weights",
     "load_weights",
     "set_weights",
     "_trackable_children",
@@ -130,8 +132,10 @@ def test_a_second_call_replaces_the_first_and_end_restores_the_model():
     model = compiled()
     fit(model)
     before = num_updates(model)
+    attributes = set(vars(model))
     accumulate_gradients(model, NUM_MICRO_BATCHES)
     fit(model)
+    assert {"_condacc_accumulation", *_REPLACED} == set(vars(model)) - attributes
     accumulation = accumulate_gradients(model, 2)
     fit(model)
     assert num_updates(model) == before + UPDATES_PER_EPOCH + 7

@@ -112,7 +112,7 @@ def accumulate_gradients(
             gradients of one variable, or runs eagerly and calls an optimizer in a ``tf.function``.
         RuntimeError: Keras does not run on TensorFlow, is Keras 2, or is so new that its models do
             not say by what they divide a loss; or it is called in a callback of a ``fit`` that does
-            not accumulate.
+            not accumulate. ``keras.Model.fit(model)``, called through the class, raises it.
     """
     if versions.brings_keras2():
         raise RuntimeError(
@@ -150,6 +150,7 @@ def accumulate_gradients(
     if previous is not None:
         previous.end()
         accumulation._backups.folders = previous._backups.folders
+        accumulation._is_fitting = previous._is_fitting
     accumulation._begin()
     return accumulation
 
@@ -221,6 +222,7 @@ class Accumulation:
         self.state = AccumulatedState(self._title)
         self._backups = Backups(self.state, self._title)
         self._is_restored = False
+        self._is_fitting = False  # Whether fit of the model itself runs.
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
         self._thread = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -301,6 +303,7 @@ class Accumulation:
         model = self._model
         replace, replace_method = self._replacements.replace, self._replacements.replace_method
         replace_method(model, "fit", self._fit)
+        replace_method(model, "reset_metrics", self._reset_metrics)
         replace_method(model, "compile", self._compile)
         replace_method(model, "train_step", self._train_step)
         replace_method(model, "save_weights", self._save_weights)
@@ -335,12 +338,24 @@ class Accumulation:
                 current._end_epoch(is_last)
 
         try:
+            self._is_fitting = True
             callback = EndOfEpoch(self._model, end_epoch)
             return call_with(fit, callback, self._backups.begin, args, kwargs)
         finally:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current.discard_remainder()
                 current._backups.folders.clear()
+                current._is_fitting = False
+
+    def _reset_metrics(self, reset_metrics: Callable[[], Any]) -> Any:
+        """Refuses a ``fit`` that does not come by way of `_fit`. Every epoch begins with this."""
+        if not self._is_fitting and _is_in_fit(self._model):
+            raise RuntimeError(
+                f"{self._title}: fit was called through a class, as in keras.Model.fit(model), "
+                "which does not tell the accumulation where epochs end, and would lose what is "
+                "left over there. Call model.fit()."
+            )
+        return reset_metrics()
 
     def _end_epoch(self, is_last: bool) -> None:
         if not self._accumulators:
