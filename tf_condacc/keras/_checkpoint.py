@@ -96,9 +96,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 f"TrainingCheckpoint expects a model that has been built and compiled, but model "
                 f"'{model.name}' has not been {what}."
             )
-        if save_freq == "epoch":
-            save_freq = sys.maxsize
-        if not isinstance(save_freq, numbers.Real) or save_freq < 1:
+        number: Any = sys.maxsize if save_freq == "epoch" else save_freq
+        if not isinstance(number, numbers.Real) or number < 1:
             raise ValueError(
                 f"TrainingCheckpoint of model '{model.name}' expects save_freq to be 'epoch' or a "
                 f"number of batches of at least 1, got {save_freq!r}."
@@ -106,7 +105,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if not model.optimizer.built:
             with model.distribute_strategy.scope():
                 model.optimizer.build(model.trainable_variables)
-        self._save_freq = save_freq
+        self._save_freq: Any = number
         self._position = tf.Variable([0, 0], dtype=tf.int64, trainable=False)  # Epoch and batch.
         self._epoch = 0
         self._num_done = 0  # Batches of the epoch, also those that are only read.
