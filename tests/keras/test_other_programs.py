@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from condacc import versions
 from tests.keras.trainings import (
     Case,
     DecoratedStep,
@@ -593,6 +594,164 @@ def test_a_loss_of_one_number_has_a_warning(caplog):
         fit(model, epochs=2)
     (record,) = caplog.records
     assert "returns one number for all samples" in record.getMessage()
+
+
+class AddsSum(keras.layers.Layer):
+    """Adds the sum of its squared inputs to the loss."""
+
+    def call(self, inputs: Any) -> Any:
+        self.add_loss(keras.ops.sum(inputs**2))
+        return inputs
+
+
+class OwnSum(Layers):
+    """A model whose loss is a sum over its samples."""
+
+    def compute_loss(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        return keras.ops.sum((y_pred - y) ** 2)
+
+
+class TwiceOwnSum(OwnSum):
+    """A model that calls the method of a base class which is not Keras'."""
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        return 2.0 * super().compute_loss(*args, **kwargs)
+
+
+class OfLoss(Layers):
+    """A model that calls Keras' own loss, in a function that is traced once."""
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        return 2.0 * super().compute_loss(*args, **kwargs)
+
+    @tf.function
+    def gradients(self, x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        return tape.gradient(loss, self.trainable_weights)
+
+    def train_step(self, data: Any) -> Any:
+        gradients = self.gradients(*data[:2])
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        return {"loss": 0.0}
+
+
+def with_sum() -> keras.Model:
+    return keras.Sequential([keras.Input([6]), AddsSum(), keras.layers.Dense(1)])
+
+
+def regularized() -> keras.Model:
+    kinds = {"kernel_regularizer": "l2"}
+    if not versions.sums_activity_losses():
+        kinds["activity_regularizer"] = "l1"
+    return keras.Sequential([keras.Input([6]), keras.layers.Dense(1, **kinds)])
+
+
+@pytest.mark.parametrize(
+    ("makes", "number"),
+    [((with_sum, OwnSum, TwiceOwnSum), 1), ((OfLoss, regularized, DecoratedStep), 0)],
+    ids=["sums", "others"],
+)
+def test_losses_that_may_be_sums_have_a_warning(makes, number, caplog):
+    for make in makes:
+        model = make()
+        model.compile(keras.optimizers.SGD(0.001), "mse", run_eagerly=True)
+        model.train_on_batch(X[:8], Y[:8])  # Functions of the model are traced before.
+        with accumulate_gradients(model, 2):
+            for _ in range(2):
+                model.train_on_batch(X[:8], Y[:8])
+        assert caplog.text.count("must be means over the samples of a batch, not sums") == number
+        assert [each.name for each in caplog.records].count("tf_condacc") == number
+        caplog.clear()
+
+
+class OfParts(keras.Sequential):
+    """A model whose batches are dictionaries, and whose gradient is the mean of a part."""
+
+    def train_step(self, data: Any) -> Any:
+        parts = data[0] if isinstance(data, tuple) else data
+        with tf.GradientTape() as tape:
+            loss = keras.ops.mean(self(parts["b"], training=True))
+        gradients = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        return {"loss": loss}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "has_targets", "mean", "number"),
+    [((3, 1), True, 2.75, 0), ((3, 1), False, 6.25, 1), ((1, 3), False, 2.75, 0)],
+)
+def test_a_batch_of_parts_is_weighted_by_its_targets_or_its_first_part(
+    sizes, has_targets, mean, number, caplog
+):
+    def batches() -> Any:
+        for size, value, num_samples in zip(sizes, (8.0, 1.0), (1, 3), strict=True):
+            samples = np.full([num_samples, 1], value)
+            yield {"b": samples, "a": np.zeros([size, 1])}, samples
+
+    spec = tf.TensorSpec([None, 1])
+    data = tf.data.Dataset.from_generator(batches, output_signature=({"b": spec, "a": spec}, spec))
+    model = OfParts([keras.Input([1]), keras.layers.Dense(1, use_bias=False)])
+    model.set_weights([np.zeros([1, 1])])
+    model.compile(keras.optimizers.SGD(1.0))
+    accumulate_gradients(model, 2)
+    model.fit(data if has_targets else data.map(lambda parts, y: parts), verbose=0)
+    assert model.get_weights()[0].tolist() == [[-mean]]
+    assert caplog.text.count("has parts with different first dimensions") == number
+    assert [each.name for each in caplog.records].count("tf_condacc") == number
+
+
+class WithTarget(Subclassed):
+    """A model with a copy of its last layer that follows it in each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.target = keras.layers.Dense(1)
+        self.target.build([None, 7])
+
+    def train_step(self, data: Any) -> Any:
+        result = super().train_step(data)
+        tf.cond(self.optimizer.iterations >= 0, self.follow, lambda: 0)
+        return result
+
+    def follow(self) -> int:
+        for variable, target in zip(self.last.variables, self.target.variables, strict=True):
+            target.assign(0.5 * target + 0.5 * variable)
+        return 0
+
+
+class Limited(Subclassed):
+    """A model that limits its weights in each step, and normalizes batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = keras.layers.Dense(7, kernel_constraint="non_neg")
+        self.last = keras.Sequential([keras.layers.BatchNormalization(), keras.layers.Dense(1)])
+
+    def train_step(self, data: Any) -> Any:
+        result = super().train_step(data)
+        for variable in self.trainable_variables:
+            variable.assign(tf.clip_by_value(variable, -1.0, 1.0))
+        return result
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+@pytest.mark.parametrize(
+    ("make", "run_eagerly", "number"),
+    [(WithTarget, True, 1), (WithTarget, False, 1), (Limited, True, 0)],
+    ids=["eager", "function", "constraints"],
+)
+def test_a_target_network_that_is_assigned_in_each_step_has_a_warning(
+    make, run_eagerly, number, caplog
+):
+    model = make()
+    model.compile("sgd", "mse", run_eagerly=run_eagerly)
+    accumulate_gradients(model, 2)
+    for _ in range(2):
+        model.train_on_batch(X[:8], Y[:8])
+    assert caplog.text.count("assigns trainable variables that have no gradients") == number
+    assert [each.name for each in caplog.records].count("tf_condacc") == number
+    assert not any("assign" in vars(each) for each in model.trainable_variables)
 
 
 def sequences(*lengths: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -166,6 +166,17 @@ def test_activity_regularizers_with_masks_or_sums_of_weights_are_refused():
         model.train_on_batch(X, Y, trainings.WEIGHTS)
 
 
+def test_a_fit_that_is_called_through_the_class_is_refused():
+    model = compiled()
+    accumulate_gradients(model, 2)
+    before = model.get_weights()
+    with pytest.raises(RuntimeError, match=r"fit was called through a class.* Call model.fit\(\)"):
+        keras.Model.fit(model, X, Y, verbose=0)
+    assert (
+        num_updates(model) == 0 and trainings.largest_difference(model.get_weights(), before) == 0
+    )
+
+
 def test_a_fit_that_takes_no_callbacks_is_refused():
     class WithoutCallbacks(trainings.Subclassed):
         def fit(self, x: Any, y: Any) -> Any:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tf_condacc.keras
 from tests.support.wide import all_but_wide
+from tf_condacc.keras._backups import AccumulatedState, Backups
 
 NUM_BATCHES = 7
 EPOCHS = 3
@@ -31,6 +32,14 @@ class Killer(keras.callbacks.Callback):
             self.num_left -= 1
             if self.num_left < 0:
                 raise Killed
+
+
+class KillerBefore(Killer):
+    def on_train_batch_begin(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+
+    def on_train_batch_end(self, batch, logs=None):
+        pass
 
 
 def made(remainder: str = "apply", number: int = 3, dropout: float = 0.3) -> keras.Model:
@@ -143,6 +152,45 @@ def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(
         train_with_backups(tmp_path / "killed", NUM_BATCHES + 1, other)
     assert train_with_backups(tmp_path / "killed", None, other) == expected
     assert not caplog.records
+
+
+def test_backups_in_a_folder_whose_name_is_a_pattern_leave_those_of_other_folders(tmp_path):
+    backups = Backups(AccumulatedState("title"), "title")
+    names = {"run1": ["1"], "run[1]": ["12", "123"], "run\\1": ["1234"]}
+    for name, weights in names.items():
+        (tmp_path / name).mkdir()
+        backups.folders = {str(tmp_path / name)}
+        for each in weights:
+            (tmp_path / name / "latest.weights.h5").write_text(each)
+            backups.save(tmp_path / name / "latest.weights.h5")
+    for name in names:
+        assert len(list((tmp_path / name).glob("*accumulated_*.index"))) == 1
+
+
+def test_micro_batches_that_were_skipped_before_a_restart_have_no_warning_after_it(
+    tmp_path, caplog
+):
+    x, is_bad = np.ones([12, 1], np.float32), np.isin(np.arange(12)[:, None], [0, 5, 9])
+    for batches, epochs in ((np.where(is_bad, np.nan, x), 1), (x, 2), (np.nan * x, 3)):
+        caplog.clear()
+        model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+        model.compile("sgd", loss="mse")
+        accumulation = tf_condacc.keras.accumulate_gradients(model, 3, skip_non_finite=True)
+        saved = tf_condacc.keras.TrainingCheckpoint(model, tmp_path, "epoch")
+        model.fit(
+            batches,
+            x,
+            batch_size=1,
+            shuffle=False,
+            initial_epoch=saved.initial_epoch,
+            epochs=epochs,
+            callbacks=[saved],
+            verbose=0,
+        )
+        skipped = {1: 3, 2: 3, 3: 15}[epochs]
+        assert accumulation.num_skipped() == skipped
+        assert caplog.text.count("has skipped") == (epochs != 2)
+    assert "has skipped 12 micro-batches" in caplog.text
 
 
 @pytest.mark.killed_trainings
@@ -299,6 +347,29 @@ def test_an_error_while_batches_are_read_leaves_a_model_that_trains(tmp_path):
     assert int(model.optimizer.iterations) == 4 + NUM_BATCHES
 
 
+@pytest.mark.parametrize(
+    ("number", "train_again", "num_updates"),
+    [
+        (1, lambda model: model.train_on_batch(*next(iter(data()))), 1),
+        (3, lambda model: model.fit(data(), verbose=0), 3),  # The last one is of one micro-batch.
+    ],
+    ids=["train_on_batch", "fit"],
+)
+def test_an_error_just_before_a_batch_is_read_leaves_a_model_that_trains(
+    number, train_again, num_updates, tmp_path
+):
+    with pytest.raises(Killed):
+        train(tmp_path, 4, number=number)
+    model = made(number=number)
+    saved = tf_condacc.keras.TrainingCheckpoint(model, tmp_path, 2)
+    with pytest.raises(Killed):
+        model.fit(data(), verbose=0, callbacks=[saved, KillerBefore(1)])
+    before = int(model.optimizer.iterations)
+    train_again(model)
+    assert int(model.optimizer.iterations) - before == num_updates
+    assert "make_train_function" not in vars(model)
+
+
 def test_another_number_of_steps_per_execution_is_refused_if_it_does_not_divide(tmp_path):
     def saved_with(steps_per_execution):
         model = made(number=1)
@@ -367,8 +438,16 @@ def test_files_of_the_model_stay_those_of_keras(tmp_path):
     assert type(loaded) is keras.Sequential and not hasattr(loaded, "_condacc_accumulation")
 
 
+def test_a_frequency_of_epochs_saves_at_their_ends_alone(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, NUM_BATCHES + 5, save_freq="epoch", number=1)
+    saved = tf_condacc.keras.TrainingCheckpoint(made(number=1), tmp_path, "epoch")
+    assert (saved.initial_epoch, saved.initial_batch) == (1, 0)
+
+
 def test_unbuilt_models_and_bad_frequencies_are_refused(tmp_path):
     with pytest.raises(ValueError, match="has not been built"):
         tf_condacc.keras.TrainingCheckpoint(keras.Sequential([keras.layers.Dense(1)]), tmp_path, 1)
-    with pytest.raises(ValueError, match="at least 1, got 0"):
-        tf_condacc.keras.TrainingCheckpoint(made(), tmp_path, 0)
+    for frequency in (0, "batch", None):
+        with pytest.raises(ValueError, match=f"'epoch' or .* at least 1, got {frequency!r}"):
+            tf_condacc.keras.TrainingCheckpoint(made(), tmp_path, frequency)

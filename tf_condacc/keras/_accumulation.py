@@ -112,7 +112,7 @@ def accumulate_gradients(
             gradients of one variable, or runs eagerly and calls an optimizer in a ``tf.function``.
         RuntimeError: Keras does not run on TensorFlow, is Keras 2, or is so new that its models do
             not say by what they divide a loss; or it is called in a callback of a ``fit`` that does
-            not accumulate.
+            not accumulate. ``keras.Model.fit(model)``, called through the class, raises it.
     """
     if versions.brings_keras2():
         raise RuntimeError(
@@ -150,6 +150,7 @@ def accumulate_gradients(
     if previous is not None:
         previous.end()
         accumulation._backups.folders = previous._backups.folders
+        accumulation._is_fitting = previous._is_fitting
     accumulation._begin()
     return accumulation
 
@@ -221,6 +222,7 @@ class Accumulation:
         self.state = AccumulatedState(self._title)
         self._backups = Backups(self.state, self._title)
         self._is_restored = False
+        self._is_fitting = False  # Whether fit of the model itself runs.
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
         self._thread = threading.local()  # Each replica has a thread.
         if model.compiled:
@@ -300,6 +302,7 @@ class Accumulation:
         model = self._model
         replace, replace_method = self._replacements.replace, self._replacements.replace_method
         replace_method(model, "fit", self._fit)
+        replace_method(model, "reset_metrics", self._reset_metrics)
         replace_method(model, "compile", self._compile)
         replace_method(model, "train_step", self._train_step)
         replace_method(model, "save_weights", self._save_weights)
@@ -334,12 +337,24 @@ class Accumulation:
                 current._end_epoch(is_last)
 
         try:
+            self._is_fitting = True
             callback = EndOfEpoch(self._model, end_epoch)
             return call_with(fit, callback, self._backups.begin, args, kwargs)
         finally:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current.discard_remainder()
                 current._backups.folders.clear()
+                current._is_fitting = False
+
+    def _reset_metrics(self, reset_metrics: Callable[[], Any]) -> Any:
+        """Refuses a ``fit`` that does not come by way of `_fit`. Every epoch begins with this."""
+        if not self._is_fitting and _is_in_fit(self._model):
+            raise RuntimeError(
+                f"{self._title}: fit was called through a class, as in keras.Model.fit(model), "
+                "which does not tell the accumulation where epochs end, and would lose what is "
+                "left over there. Call model.fit()."
+            )
+        return reset_metrics()
 
     def _end_epoch(self, is_last: bool) -> None:
         if not self._accumulators:
@@ -412,14 +427,23 @@ class Accumulation:
         train_step = _undecorated(train_step)
         if self._is_intercepting:  # A train_step that calls another one is one micro-batch.
             return train_step(data)
-        with self._intercepting():
-            self._thread.num_samples = _weights.num_samples_of(data)
+        with self._intercepting(), self._watching_assignments():
+            self._thread.sizes = _weights.first_dimensions_of(data)
             if self._weight is not None:
                 # Keras keeps AutoGraph from converting what it calls, but a tf.function converts.
                 of_batch = self._weight if tf.executing_eagerly() else tf.function(self._weight)
                 weight = of_batch(*keras.utils.unpack_x_y_sample_weight(data))
                 self._thread.counted = tf.convert_to_tensor(weight)
             result = train_step(data)
+            if self._weight is None and _weights.has_own_losses(
+                self._model, self._thread.has_compiled_loss
+            ):
+                self._warn_once(
+                    "%s: the model has losses of add_loss, or a compute_loss that does not call "
+                    "Keras' own. They must be means over the samples of a batch, not sums: micro-"
+                    "batches are averaged by their numbers of samples, and weight= does not make "
+                    "a sum of them."
+                )
             if name := repeated_function(self._thread.graph, self._thread.calls):
                 raise self._repeats(f"calls the function '{name}', which calls an optimizer, twice")
             return result
@@ -712,7 +736,7 @@ class Accumulation:
 
     def _weight_of_micro_batch(self) -> tf.Tensor | None:
         """Returns by what the loss is divided: what was counted, or the values of all samples."""
-        counted, num_samples = self._thread.counted, self._thread.num_samples
+        counted, sizes = self._thread.counted, self._thread.sizes
         if counted is not None:
             if _can_be_used_here(counted):
                 return counted
@@ -722,7 +746,21 @@ class Accumulation:
                 "values cannot be counted. Micro-batches are weighted by their numbers of samples. "
                 "If they have other lengths or masks, pass weight=."
             )
-        return None if num_samples is None else num_samples * self._values_per_sample
+        if not sizes:
+            return None
+        self._warn_if_unequal(sizes)
+        return tf.cast(sizes[0], tf.float32) * self._values_per_sample
+
+    def _warn_if_unequal(self, sizes: Sequence[tf.Tensor]) -> None:
+        text = (
+            "%s: a batch without targets has parts with different first dimensions, so it is not "
+            "known how many samples it has. That of the first part is taken, in the order of the "
+            "keys of a dictionary. If the loss is divided by something else, pass weight=."
+        )
+        if len(sizes) > 1:
+            warn = functools.partial(self._warn_once, text)
+            are_equal = tf.reduce_all(tf.equal(sizes, sizes[0]))
+            tf.cond(are_equal, tf.no_op, lambda: tf.numpy_function(warn, [], []))
 
     @contextlib.contextmanager
     def _intercepting(self) -> Iterator[None]:
@@ -731,14 +769,46 @@ class Accumulation:
         step.is_intercepting, step.calls = True, []
         # The graph of train_step, or None if it runs eagerly.
         step.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-        step.num_samples = step.counted = None
+        step.sizes, step.counted = [], None
         step.has_compiled_loss = step.counts_values = False
         try:
             yield
         finally:
             step.is_intercepting, step.calls = False, []
             step.graph = None
-            step.num_samples = step.counted = None
+            step.sizes, step.counted = [], None
+
+    @contextlib.contextmanager
+    def _watching_assignments(self) -> Iterator[None]:
+        """Warns if train_step assigns trainable variables that nothing trains.
+
+        Others may be assigned: a limit of weights may be applied to each micro-batch.
+        """
+        variables = self._model.trainable_variables
+        assigned: list[Any] = []
+
+        def assign(variable: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._is_intercepting:
+                assigned.append(variable)
+            return type(variable).assign(variable, *args, **kwargs)
+
+        for variable in variables:
+            variable.assign = functools.partial(assign, variable)
+        try:
+            yield
+        finally:
+            for variable in variables:
+                vars(variable).pop("assign", None)
+        trained = {each for accumulator in self._accumulators.values() for each in accumulator.seen}
+        for optimizer in vars(self._model).values():
+            if isinstance(optimizer, keras.Optimizer) and optimizer not in self.optimizers:
+                trained.update(map(id, _variables_of(optimizer)))
+        if not trained.issuperset(map(id, assigned)):
+            self._warn_once(
+                "%s: train_step assigns trainable variables that have no gradients, such as those "
+                "of a target network, in each micro-batch and not once per update. Assign them in "
+                "a method apply of the optimizer. If it is right so, make them not trainable."
+            )
 
     @contextlib.contextmanager
     def _not_intercepting(self) -> Iterator[None]:

@@ -102,14 +102,15 @@ class Backups:
         if os.path.dirname(path) not in self.folders:
             return
         self._state.check_restored()
-        stem, old = _stem(path, path), tf.io.gfile.glob(f"{_prefix(path)}*")
+        stem, folder = _stem(path, path), os.path.dirname(path)
+        files = [os.path.join(folder, name) for name in tf.io.gfile.listdir(folder)]
         tf.train.Checkpoint(state=self._state).write(stem)
         kept = [f"{stem}."]
         previous = f"{path}.bkp"  # Where Keras keeps the weights before, if it is asked to.
         if tf.io.gfile.exists(previous):
             kept.append(f"{_stem(path, previous)}.")
-        for file in old:
-            if not file.startswith(tuple(kept)):
+        for file in files:
+            if file.startswith(_prefix(path)) and not file.startswith(tuple(kept)):
                 tf.io.gfile.remove(file)
 
     def restore(self, path: str | os.PathLike[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numbers
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -12,6 +14,7 @@ import tensorflow as tf
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc.keras._accumulation import accumulation_of
+from tf_condacc.keras._replacements import Replacements
 
 # Objects of these types in attributes of a model are saved beside its variables.
 _OTHERS = (tf.Module, tf.random.Generator, ConditionalAccumulatorBase, GradientAccumulator)
@@ -56,7 +59,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             frozen later are not. It accumulates gradients, or not.
         directory: Folder of the checkpoints, of this training alone.
         save_freq: Number of batches from one checkpoint to the next. There is one at the end of
-            each epoch as well.
+            each epoch as well, and with "epoch" there are no others.
         max_to_keep: Number of checkpoints to keep.
 
     Attributes:
@@ -65,15 +68,16 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         initial_batch: The number of the batches of this epoch that were trained before.
 
     Raises:
-        ValueError: The model has not been built or compiled, or `save_freq` is lower than 1. The
-            checkpoint is that of another model or optimizer, whose variables have other shapes or
-            data types or another number, or it contains accumulated gradients and the model
-            accumulates none; the model is then unchanged. Or it has more modules, random generators
-            and accumulators in attributes than the model, or lacks the state of some; others of
-            them may then have been restored. ``fit`` raises it if it does not begin with
-            `initial_epoch`, if ``steps_per_execution`` does not divide `initial_batch`, if a
-            ``fit`` before it has ended by an error before it reached this batch, and if an
-            optimizer other than that of ``compile`` was built after the callback was made.
+        ValueError: The model has not been built or compiled, or `save_freq` is neither "epoch" nor
+            a number of at least 1. The checkpoint is that of another model or optimizer, whose
+            variables have other shapes or data types or another number, or it contains accumulated
+            gradients and the model accumulates none; the model is then unchanged. Or it has more
+            modules, random generators and accumulators in attributes than the model, or lacks the
+            state of some; others of them may then have been restored. ``fit`` raises it if it does
+            not begin with `initial_epoch`, if ``steps_per_execution`` does not divide
+            `initial_batch`, if a ``fit`` before it has ended by an error before it reached this
+            batch, and if an optimizer other than that of ``compile`` was built after the callback
+            was made.
         tf.errors.InvalidArgumentError: The checkpoint is that of another accumulation, such as one
             with another number of replicas.
     """
@@ -82,7 +86,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self,
         model: keras.Model,
         directory: str | os.PathLike[str],
-        save_freq: int,
+        save_freq: int | Literal["epoch"],
         max_to_keep: int = 2,
     ) -> None:
         super().__init__()
@@ -92,20 +96,23 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 f"TrainingCheckpoint expects a model that has been built and compiled, but model "
                 f"'{model.name}' has not been {what}."
             )
-        if save_freq < 1:
+        number: Any = sys.maxsize if save_freq == "epoch" else save_freq
+        if not isinstance(number, numbers.Real) or number < 1:
             raise ValueError(
-                f"TrainingCheckpoint expects save_freq of at least 1, got {save_freq}."
+                f"TrainingCheckpoint of model '{model.name}' expects save_freq to be 'epoch' or a "
+                f"number of batches of at least 1, got {save_freq!r}."
             )
         if not model.optimizer.built:
             with model.distribute_strategy.scope():
                 model.optimizer.build(model.trainable_variables)
-        self._save_freq = save_freq
+        self._save_freq: Any = number
         self._position = tf.Variable([0, 0], dtype=tf.int64, trainable=False)  # Epoch and batch.
         self._epoch = 0
         self._num_done = 0  # Batches of the epoch, also those that are only read.
         self._num_to_read = 0  # Batches of the epoch that are read, and not trained again.
         self._is_restored = False  # Whether no fit has reached the restored batch yet.
         self._is_used = False  # Whether a fit has begun with this callback.
+        self._reading = Replacements()  # Of the functions of a model whose next batch is read.
         self._accumulation = accumulation_of(model)
         optimizers = [] if self._accumulation is None else self._accumulation.optimizers
         found = _parts_of([model, model.optimizer, *optimizers])
@@ -170,11 +177,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if self._num_done >= self._num_to_read:
             self._is_restored = False
             return
-        model, train = self.model, self.model.train_function
+        model = self.model
 
         def read(iterator: Iterator[Any]) -> Any:
             # Each call is replaced anew, so that an error leaves the model with its own function.
-            model.train_function = train
+            self._reading.restore()
             data = next(iterator)
             if self._num_done == 0:
                 self._make_accumulators(data)
@@ -182,7 +189,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 next(iterator, None)  # The last steps of an epoch may have fewer batches.
             return {}
 
-        model.train_function = read
+        def make(make_train_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            # Every fit begins with this call, also one after a fit that ended before it has read.
+            self._reading.restore()
+            return make_train_function(*args, **kwargs)
+
+        self._reading.replace_method(model, "make_train_function", make)
+        self._reading.replace(model, "train_function", read)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Saves a checkpoint if it is time for one."""

@@ -68,8 +68,9 @@ class _Replaced:
         """Restores the former value, unless the attribute has been replaced again."""
         if vars(self.owner).get(self.name) is not self.ours:
             return
-        delattr(self.owner, self.name)
-        if self.before is not _ABSENT:
+        if self.before is _ABSENT:
+            delattr(self.owner, self.name)
+        else:
             setattr(self.owner, self.name, self.before)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -98,23 +99,44 @@ def check_activity_regularizers(model: keras.Model, title: str, is_counted: bool
         )
 
 
-def num_samples_of(data: Any) -> tf.Tensor | None:
-    """Returns the number of samples of a batch, `[] float32`; None if the data have no batches.
+def has_own_losses(model: keras.Model, has_compiled_loss: bool) -> bool:
+    """Returns whether a step of a model has had losses that may be sums over the samples.
 
-    It is the first dimension of the targets or, without targets, of the inputs.
+    These are those of add_loss, unless they are of activity regularizers, and that of a
+    compute_loss which has not called the compiled loss and does not name Keras' own method.
+    """
+    overrides = [
+        inspect.unwrap(vars(kind)["compute_loss"])
+        for kind in type(model).__mro__
+        if "compute_loss" in vars(kind) and not kind.__module__.startswith("keras.")
+    ]
+    names = [each.__code__.co_names for each in overrides if hasattr(each, "__code__")]
+    if not has_compiled_loss and not all("compute_loss" in each for each in names):
+        return True
+    return any(
+        layer.activity_regularizer is None and layer._get_own_losses()
+        for layer in model._flatten_layers()
+    )
+
+
+def first_dimensions_of(data: Any) -> list[tf.Tensor]:
+    """Returns the first dimensions of a batch, `[] int32`. The first is the number of its samples.
+
+    It is that of the targets or, without targets, those of all inputs. A batch of scalars has none.
 
     Args:
         data: What `train_step` gets.
     """
     if isinstance(data, tuple) and len(data) > 3:  # Only a train_step of the program's takes it.
-        parts = data
+        x, y = data, None
     else:
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
-        parts = x if y is None else y
-    for part in _tensors_in(parts):
-        if tf.TensorShape(part.shape).rank != 0:
-            return tf.cast(tf.shape(part)[0], tf.float32)
-    return None
+    sizes = [
+        tf.shape(part)[0]
+        for part in _tensors_in(x if y is None else y)
+        if tf.TensorShape(part.shape).rank != 0
+    ]
+    return sizes if y is None else sizes[:1]
 
 
 def _tensors_in(data: Any) -> Iterator[Any]:
