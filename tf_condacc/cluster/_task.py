@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import tf_config
+from condacc._interrupts import shorten_interrupt
 from condacc.liveness import Answer, Watch, probe
 from condacc.tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc import _times
@@ -81,6 +82,8 @@ def start(
             address of the task.
     """
     task = Task(tf_config.read(config), session_config, report_secs, preemption_secs)
+    if task.master:
+        shorten_interrupt()
     if task.task_type == PS_JOB:
         task._serve(grace_secs, preemption_secs)
     return task
@@ -317,7 +320,10 @@ class Task:
         """Leaves the training, which continues without this task or with its successor."""
         for address in self._config.cluster.get(PS_JOB, []):
             if probe(address, _times.current.ps_answer_secs) is not Answer.ANSWERED:
-                _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)
+                if self._sigterm is not None and self._sigterm.is_interrupted:
+                    _LOG.warning("SIGTERM after Ctrl-C: this task ends.")
+                else:
+                    _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)
                 return
         if self._leaving is None:
             _LOG.warning("SIGTERM: there is no session, so nothing is saved.")
