@@ -166,6 +166,8 @@ class Task:
         if self._lost_workers is not None:
             self._lost_workers.stop()
         is_late = isinstance(exc, _ending.TrainingHasEndedError)
+        if is_late:
+            _LOG.warning("%s ends: training has ended.", self._name)
         has_exited = isinstance(exc, SystemExit) and exc.code in (0, None)
         if exc is None or is_late or has_exited:
             self._report_end()
