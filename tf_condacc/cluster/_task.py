@@ -26,7 +26,7 @@ from tf_condacc.cluster import _connections, _ending
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
 from tf_condacc.cluster._liveness import LostWorkers, watch_with_warnings
 from tf_condacc.cluster._preemption import LeavingSession, SigtermHandler
-from tf_condacc.cluster._sessions import worker_session
+from tf_condacc.cluster._sessions import ResumptionHook, worker_session
 
 _LOG = logging.getLogger("tf_condacc")
 
@@ -222,6 +222,8 @@ class Task:
                 "An evaluator is not a part of the cluster, and has no session for training."
             )
         inspect.signature(v1.train.MonitoredTrainingSession).bind(**arguments)
+        if self.master:
+            arguments["hooks"] = [*(arguments.get("hooks") or ()), ResumptionHook()]
         if self._sigterm is not None:
             self._leaving = LeavingSession(self.is_chief, arguments)
             arguments = self._leaving.arguments
