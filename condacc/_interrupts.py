@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 
 INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctrl-C has ended.
 _NO_READER = 141  # The same for SIGPIPE.
@@ -31,6 +31,15 @@ def raise_on_interrupt() -> None:
     """Undoes `exit_on_interrupt`: Ctrl-C raises KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _exit_now:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def shorten_interrupt() -> None:
+    """Makes a Ctrl-C that nobody handles print one line instead of a traceback.
+
+    A launcher sends it to all tasks at once. An exception hook of the program takes precedence.
+    """
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _print_exception
 
 
 def raise_on_termination() -> None:
@@ -66,3 +75,12 @@ def exit_without_reader() -> Iterator[None]:
 
 def _exit_now(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
+
+
+def _print_exception(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        print(kind.__name__, file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, traceback)

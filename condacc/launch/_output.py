@@ -132,8 +132,11 @@ class Output:
         self._order(functools.partial(self._drain, task))
 
     def say(self, message: str, task: str | None = None) -> None:
-        """Writes a message of the launcher, also to the file of a task if it concerns one."""
-        self._order(functools.partial(self._say, message, task))
+        """Writes a message of the launcher, also to the file of a task if it concerns one.
+
+        The time of the call stands before the message.
+        """
+        self._order(functools.partial(self._say, f"{_now()} {message}", task))
 
     def finish(self) -> None:
         """Copies what is left, and ends the thread."""
@@ -234,7 +237,11 @@ class Output:
         error = sink.write(data)
         if error is not None:
             told = f"{sink.name} cannot be written to: {error.strerror}. The training continues"
-            self._say(f"{told}; the output is in {self._directory}.", None)
+            self._say(f"{_now()} {told}; the output is in {self._directory}.", None)
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")
 
 
 def _printable(line: bytes) -> bytes:

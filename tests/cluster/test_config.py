@@ -26,6 +26,7 @@ from tf_condacc.cluster import (
     _liveness,
     byte_size_load_fn,
 )
+from tf_condacc.cluster._ending import TrainingHasEndedError
 from tf_condacc.cluster._liveness import watch_with_warnings
 from tf_condacc.cluster._task import Task
 
@@ -296,6 +297,12 @@ def test_a_server_without_the_package_is_told_to_import_it(without_package):
 def test_other_errors_stay_as_they_are():
     with pytest.raises(tf.errors.NotFoundError, match="^no such file$"), Task(read({})):
         raise tf.errors.NotFoundError(None, None, "no such file")
+
+
+def test_a_task_that_comes_after_the_end_of_training_says_so(caplog):
+    with Task(read({})):
+        raise TrainingHasEndedError
+    assert caplog.messages == ["worker 0 ends: training has ended."]
 
 
 def test_an_evaluator_has_no_session():

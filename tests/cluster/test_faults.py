@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,10 +34,14 @@ class Faults:
 
     def kill(self, who: Task) -> None:
         """Kills a process, and starts it again when others went on or missed it."""
+        before = self._cluster.messages_so_far()
         with self.others_go_on_or_miss(who):
             self._cluster.kill(who)
         self._cluster.start(who)
         self._cluster.await_steps(5, 0, 1, 2)
+        if who[0] == "ps":
+            told = rf"Training goes on from step \d+ after the loss of ps {who[1]}\."
+            assert re.search(told, self._cluster.messages(before))
 
     def kill_idle(self, who: Task) -> None:
         """Kills a worker between two steps; the others go on without it."""
@@ -88,6 +93,7 @@ class Faults:
         assert self._cluster.await_end(CHIEF, ("worker", 1)) == {CHIEF: 0, ("worker", 1): 0}
         self._cluster.start(LAST)
         self._check_end()
+        assert "worker 2 ends: training has ended." in self._cluster.messages()
 
     def _check_end(self) -> None:
         statuses = self._cluster.await_end()

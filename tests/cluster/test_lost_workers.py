@@ -1,17 +1,21 @@
-"""Tests of how a chief notices workers whose processes have ended."""
+"""Tests of how tasks notice others whose processes have ended."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 from condacc.liveness import Answer
 from tests.support.waiting import PATIENCE_SECS, until_set
 from tf_condacc import _times
 from tf_condacc.cluster import _liveness
+from tf_condacc.cluster._sessions import ResumptionHook
 
+v1 = tf.compat.v1
 A, R, S = Answer.ANSWERED, Answer.REFUSED, Answer.SILENT
 
 
@@ -70,3 +74,27 @@ def test_a_worker_that_has_not_answered_is_asked_more_often(monkeypatch):
     workers.stop()
     assert workers.join(PATIENCE_SECS)
     assert asked.count("known") == 1
+
+
+@pytest.mark.parametrize(
+    ("incarnations", "lost"),
+    [
+        ([(1, 2)], None),
+        ([(1, 2), (1, 3)], "ps 1"),
+        ([(1, 2), (4, 3)], "ps 0, ps 1"),
+        ([(1, 2), (1, 2)], "a connection"),
+    ],
+)
+def test_a_session_that_replaces_another_says_what_was_lost(caplog, incarnations, lost):
+    hook = ResumptionHook()
+    with tf.Graph().as_default(), v1.Session() as session:
+        session.run(v1.train.create_global_step().assign(7))
+        for numbers in incarnations:
+            devices = [
+                SimpleNamespace(name=f"/job:ps/task:{task}/device:CPU:0", incarnation=number)
+                for task, number in enumerate(numbers)
+            ]
+            session.list_devices = lambda devices=devices: devices
+            hook.after_create_session(session, tf.train.Coordinator())
+    told = [] if lost is None else [f"Training goes on from step 7 after the loss of {lost}."]
+    assert caplog.messages == told

@@ -15,6 +15,7 @@ from tests.cluster import trainings
 from tests.processes.clusters import ForkedCluster
 from tests.processes.forked_python import forked_python
 from tests.processes.isolated import isolated
+from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import check_rounds
 from tests.support.waiting import run_program
 
@@ -217,3 +218,26 @@ def test_what_was_before_is_restored():
     assert signal.set_wakeup_fd(before) == target
     os.close(source)
     os.close(target)
+
+
+def interrupted(code: str) -> tuple[int, str]:
+    """Runs a program that is interrupted in a cluster without its parameter server."""
+    config = {"cluster": free_cluster(1, 1), "task": {"type": "worker", "index": 0}}
+    return run(
+        f"def interrupt():\n    os.kill(os.getpid(), signal.SIGINT)\n    threading.Event().wait()\n"
+        f"with start({config}) as task:\n    {code}"
+    )
+
+
+def test_an_interrupted_task_prints_one_line():
+    status, output = interrupted("interrupt()")
+    assert status == -signal.SIGINT
+    assert "Traceback" not in output and output.count("KeyboardInterrupt") == 1
+
+
+def test_an_interrupted_task_does_not_miss_the_parameter_server():
+    status, output = interrupted(
+        "try: interrupt()\n    except KeyboardInterrupt: terminate(); threading.Event().wait()"
+    )
+    assert status == TERMINATED
+    assert "SIGTERM after Ctrl-C: this task ends." in output and "does not answer" not in output

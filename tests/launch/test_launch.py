@@ -209,6 +209,16 @@ def test_files_are_emptied_and_tell_of_restarts(launch, tmp_path):
     assert re.fullmatch(r"\[launch\] worker 0: status 0, 1 restart, \d+\.\d s", messages[-1])
 
 
+def test_messages_of_the_launcher_have_the_time_of_day(launch):
+    launched = launch("", "--ps", "0", "--workers", "1")
+    assert launched.end() == 0
+    for name in ("launch", "worker-0"):
+        lines = (launched.logs / f"{name}.log").read_text().splitlines()
+        assert lines and all(
+            re.match(r"\[launch\] \d\d:\d\d:\d\d worker 0\b", each) for each in lines
+        )
+
+
 def test_lines_have_colours_on_a_terminal_unless_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
     code = "print('here', flush=True); wait()"

@@ -16,6 +16,7 @@ from condacc.liveness import Answer
 from tests.support.times import LAUNCHER
 from tests.support.waiting import PATIENCE_SECS
 
+_TIME = re.compile(r"^\[launch\] \d\d:\d\d:\d\d ", re.MULTILINE)
 # A task begins with this.
 _PRELUDE = """
 import json, os, signal, sys, time
@@ -61,7 +62,7 @@ def _ignore_only(ignored: int | None) -> None:
 
 
 class Launched:
-    """A launcher that runs, and what it and its tasks have written so far."""
+    """A launcher that runs, and what it and its tasks have written so far, without times."""
 
     def __init__(
         self, folder: Path, arguments: Sequence[str], ignored: int | None, stand_ins: dict[str, str]
@@ -107,7 +108,7 @@ class Launched:
 
     def log(self, name: str) -> list[str]:
         """Returns the lines of a file of the log."""
-        return (self.logs / f"{name}.log").read_text().splitlines()
+        return _without_times((self.logs / f"{name}.log").read_text()).splitlines()
 
     def close(self) -> None:
         """Ends what is left of a test that has failed."""
@@ -128,8 +129,13 @@ class Launched:
         if not select.select([descriptor], [], [], PATIENCE_SECS)[0]:
             raise AssertionError(f"nothing more came after:\n{self.output}")
         data = os.read(descriptor, 1 << 16)
-        self.output += data.decode()
+        self.output = _without_times(self.output + data.decode())
         return bool(data)
+
+
+def _without_times(text: str) -> str:
+    """Removes the times of the launcher's messages."""
+    return _TIME.sub("[launch] ", text)
 
 
 def launchers(folder: Path) -> Iterator:

@@ -72,6 +72,15 @@ def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
         assert part in report.decode()
 
 
+def test_a_worker_that_comes_after_the_end_of_training_says_so(two_ps, training, messages):
+    run = training(two_ps, 1, 2, configure={"report_secs": 0.3})
+    for task in range(2):
+        run.start(task, last_step=3)
+        run.train_on_thread(task)
+        run.join()
+    messages.await_lines("ends at its first step: training, or the input, has ended")
+
+
 def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):
     run = training(two_ps, 2, 2, configure={"report_secs": 0.3})
     run.start()

@@ -158,11 +158,15 @@ class SigtermHandler:
     Args:
         leave: The function. Errors that it raises are logged.
         limit_secs: Time after which the process ends in any case.
+
+    Attributes:
+        is_interrupted: Whether SIGINT came before, which Ctrl-C sends to all tasks.
     """
 
     def __init__(self, leave: Callable[[], None], limit_secs: float) -> None:
         self._leave = leave
         self._limit_secs = limit_secs
+        self.is_interrupted = False
         self._thread: threading.Thread | None = None
         self._other_target = -1
 
@@ -208,6 +212,7 @@ class SigtermHandler:
             numbers = os.read(self._source, 4096)
             is_stopped = _STOP in numbers
             numbers = numbers.replace(_STOP, b"")
+            self.is_interrupted = self.is_interrupted or signal.SIGINT in numbers
             if self._other_target >= 0:
                 with contextlib.suppress(OSError):
                     os.write(self._other_target, numbers)

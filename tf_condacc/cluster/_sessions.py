@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc import _times
+
+_LOG = logging.getLogger("tf_condacc")
 
 
 class WorkerSessionCreator(v1.train.SessionCreator):
@@ -57,6 +61,31 @@ class WorkerSessionCreator(v1.train.SessionCreator):
         return manager.wait_for_session(
             self._master, config=self._config, max_wait_secs=self._max_wait_secs
         )
+
+
+class ResumptionHook(v1.train.SessionRunHook):
+    """Logs from which step training goes on when a session takes the place of a lost one."""
+
+    def __init__(self) -> None:
+        self._incarnations: dict[str, int] = {}  # Those of the last session's tasks.
+
+    def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
+        """Compares the incarnations of the tasks. A process that is started again has another."""
+        now = {}
+        for device in session.list_devices():
+            spec = tf.DeviceSpec.from_string(device.name)
+            if spec.device_type == "CPU":
+                now[f"{spec.job} {spec.task}"] = device.incarnation
+        before = self._incarnations
+        if before:
+            lost = sorted(name for name in now if now[name] != before.get(name))
+            step = v1.train.get_global_step(session.graph)
+            _LOG.warning(
+                "Training goes on%s after the loss of %s.",
+                "" if step is None else f" from step {session.run(step)}",
+                ", ".join(lost) or "a connection",
+            )
+        self._incarnations = now
 
 
 def worker_session(

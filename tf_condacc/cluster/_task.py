@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import tf_config
+from condacc._interrupts import shorten_interrupt
 from condacc.liveness import Answer, Watch, probe
 from condacc.tf_config import CHIEF_JOBS, EVALUATOR_JOB, PS_JOB, TaskConfig
 from tf_condacc import _times
@@ -25,7 +26,7 @@ from tf_condacc.cluster import _connections, _ending
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
 from tf_condacc.cluster._liveness import LostWorkers, watch_with_warnings
 from tf_condacc.cluster._preemption import LeavingSession, SigtermHandler
-from tf_condacc.cluster._sessions import worker_session
+from tf_condacc.cluster._sessions import ResumptionHook, worker_session
 
 _LOG = logging.getLogger("tf_condacc")
 
@@ -81,6 +82,8 @@ def start(
             address of the task.
     """
     task = Task(tf_config.read(config), session_config, report_secs, preemption_secs)
+    if task.master:
+        shorten_interrupt()
     if task.task_type == PS_JOB:
         task._serve(grace_secs, preemption_secs)
     return task
@@ -163,6 +166,8 @@ class Task:
         if self._lost_workers is not None:
             self._lost_workers.stop()
         is_late = isinstance(exc, _ending.TrainingHasEndedError)
+        if is_late:
+            _LOG.warning("%s ends: training has ended.", self._name)
         has_exited = isinstance(exc, SystemExit) and exc.code in (0, None)
         if exc is None or is_late or has_exited:
             self._report_end()
@@ -217,6 +222,8 @@ class Task:
                 "An evaluator is not a part of the cluster, and has no session for training."
             )
         inspect.signature(v1.train.MonitoredTrainingSession).bind(**arguments)
+        if self.master:
+            arguments["hooks"] = [*(arguments.get("hooks") or ()), ResumptionHook()]
         if self._sigterm is not None:
             self._leaving = LeavingSession(self.is_chief, arguments)
             arguments = self._leaving.arguments
@@ -316,7 +323,10 @@ class Task:
         """Leaves the training, which continues without this task or with its successor."""
         for address in self._config.cluster.get(PS_JOB, []):
             if probe(address, _times.current.ps_answer_secs) is not Answer.ANSWERED:
-                _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)
+                if self._sigterm is not None and self._sigterm.is_interrupted:
+                    _LOG.warning("SIGTERM after Ctrl-C: this task ends.")
+                else:
+                    _LOG.warning("SIGTERM: %s does not answer, so nothing is saved.", address)
                 return
         if self._leaving is None:
             _LOG.warning("SIGTERM: there is no session, so nothing is saved.")

@@ -85,6 +85,7 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         self._coordinator = coord
         self._session = session
         self._has_ended = False
+        self._steps_begun = self._steps_made = 0
         self._session_end = SessionEnd.of(coord)
         reporters = []
         with explained(), aborting_if_server_is_lost():
@@ -117,6 +118,13 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         """
         if self._is_chief:
             self._coordinator.raise_requested_exception()
+        self._steps_begun += 1
+
+    def after_run(
+        self, run_context: v1.train.SessionRunContext, run_values: v1.train.SessionRunValues
+    ) -> None:
+        """Counts the step."""
+        self._steps_made += 1
 
     def end(self, session: v1.Session) -> None:
         """Closes the gate if this is the chief; otherwise tells the gate that the worker leaves.
@@ -126,8 +134,11 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         the next chief. If another chief has replaced this one, the session ends with
         ``tf.errors.FailedPreconditionError``: the gate is that chief's, and its training continues.
         """
-        if not self._session_end.has_error():
-            self._session_end.at_normal_end(functools.partial(self._run_last, session))
+        if self._session_end.has_error():
+            return
+        if self._steps_made == 0 < self._steps_begun:
+            _LOG.warning("This session ends at its first step: training, or the input, has ended.")
+        self._session_end.at_normal_end(functools.partial(self._run_last, session))
 
     def leave(self, session: v1.Session) -> None:
         """Tells the gate that this worker leaves, although the training continues.
