@@ -79,7 +79,9 @@ _ADVICE = {
     "layers.input_from_feature_columns": "use tf.compat.v1.feature_column.input_layer",
     "layers.one_hot_column": f"{_COLUMN}indicator_column",
     "layers.real_valued_column": f"{_COLUMN}numeric_column",
-    "layers.shared_embedding_columns": f"{_COLUMN}shared_embeddings",
+    "layers.shared_embedding_columns": (
+        "use tf.compat.v1.feature_column.shared_embedding_columns"
+    ),
     "layers.sparse_column_with_hash_bucket": f"{_CATEGORICAL}hash_bucket",
     "layers.sparse_column_with_integerized_feature": f"{_CATEGORICAL}identity",
     "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",
@@ -97,13 +99,13 @@ _ADVICE = {
     "learn.io.pandas_input_fn": "use tf.estimator.inputs.pandas_input_fn",
     "learn.models": "write the model with tf.compat.v1.layers",
     "learn.monitors": _MONITORS,
-    "learn.preprocessing": "use tf.keras.layers.TextVectorization, or tf.lookup",
+    "learn.preprocessing": "use tf.compat.v2.keras.layers.TextVectorization, or tf.lookup",
     "learn": _ESTIMATOR,
     "linear_optimizer": "there is no successor; tf.estimator.LinearClassifier has FTRL",
     "lite": "use tf.lite",
     "lookup": "use tf.lookup",
     "memory_stats": "use tf.config.experimental.get_memory_info",
-    "mixed_precision": "use tf.compat.v1.train.enable_mixed_precision_graph_rewrite",
+    "mixed_precision": "use tf.compat.v1.mixed_precision.enable_mixed_precision_graph_rewrite",
     "nccl": "use tf.distribute.NcclAllReduce, or tf.raw_ops.NcclAllReduce",
     "nn": "use tf.nn, and for alpha_dropout tf.keras.layers.AlphaDropout",
     "opt": _COPY,
@@ -116,8 +118,8 @@ _ADVICE = {
     "stateless": "use tf.random.stateless_normal and the like",
     "summary": _SUMMARY,
     "tensor_forest": _FORESTS,
-    "tensorrt": "use tf.experimental.tensorrt",
-    "tpu": "use tf.compat.v1.tpu, and tf.distribute.TPUStrategy",
+    "tensorrt": "use tf.compat.v2.experimental.tensorrt",
+    "tpu": "use tf.compat.v1.tpu, and tf.distribute.experimental.TPUStrategy",
     "training.RandomStrategy": (
         "use tf_condacc.cluster.GreedyLoadBalancingStrategy, or pass a function of your own from "
         "an operation to the number of a parameter server as ps_strategy"
