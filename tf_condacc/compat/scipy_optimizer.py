@@ -67,7 +67,9 @@ class ScipyOptimizerInterface:
             for kind, tensors in (("eq", equalities), ("ineq", inequalities))
             for each in tensors or ()
         ]
-        self._values = [v1.placeholder(each.dtype.base_dtype, each.shape) for each in self._variables]
+        self._values = [
+            v1.placeholder(each.dtype.base_dtype, each.shape) for each in self._variables
+        ]
         self._assign = v1.group(
             *(v1.assign(*pair) for pair in zip(self._variables, self._values, strict=True))
         )
@@ -179,6 +181,6 @@ def _scipy_minimize() -> Callable[..., Any]:
         from scipy.optimize import minimize
     except ImportError as error:
         raise ImportError(
-            "tf.contrib.opt.ScipyOptimizerInterface needs SciPy, which is missing: pip install scipy"
+            "ScipyOptimizerInterface needs SciPy, which is missing: pip install scipy"
         ) from error
     return minimize

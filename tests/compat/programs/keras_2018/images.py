@@ -25,9 +25,7 @@ model.add(Dropout(0.25, seed=1))
 model.add(Flatten())
 model.add(Dense(3, activation="softmax"))
 optimizer = keras.optimizers.SGD(lr=0.05, decay=1e-3, momentum=0.9, nesterov=True)
-model.compile(
-    loss=keras.losses.categorical_crossentropy, optimizer=optimizer, metrics=["accuracy"]
-)
+model.compile(loss=keras.losses.categorical_crossentropy, optimizer=optimizer, metrics=["accuracy"])
 history = model.fit(
     x_train,
     y_train,
