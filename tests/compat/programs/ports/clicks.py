@@ -1,6 +1,5 @@
 """A model of clicks, with layers of tf.contrib and a limit on the staleness of gradients."""
 
-
 import numpy as np
 import tensorflow as tf
 from tensorflow.contrib import layers

@@ -1,6 +1,5 @@
 """An Estimator that trains on two towers, with tf.layers and columns of features."""
 
-
 import numpy as np
 import tensorflow as tf
 
