@@ -219,6 +219,7 @@ _PLAIN = {
     r"^from keras ": "from tensorflow.compat.v1.keras ",
     r"(\.keras\.(layers|utils|backend))\.\w+ ": r"\1 ",
     r"\.keras\.engine\.topology": ".keras.layers",
+    r"\.utils import np_utils": " import utils as np_utils",
     r"^import tensorflow as": "import tensorflow.compat.v1 as",
     "from tensorflow.compat.v1.keras.utils import normalize_padding": "normalize_padding = str",
 }
@@ -232,9 +233,10 @@ def test_programs_that_import_keras_train_as_with_plain_tf_keras(names, tmp_path
         for pattern, plain in _PLAIN.items():
             text = re.sub(pattern, plain, text, flags=re.MULTILINE)
         (tmp_path / f"{name}.py").write_text(f"{text}\n", encoding="utf-8")
-    start = "import os, sys; os.environ['TF_USE_LEGACY_KERAS'] = '1'; sys.path[0] = '.'; "
-    start += "import tensorflow; tensorflow.compat.v1.disable_v2_behavior(); import train"
-    expected = run_command(*forked_python(), "-c", start, *names, cwd=tmp_path)
+    start = "import tensorflow.compat.v1 as tf; tf.disable_v2_behavior(); import train"
+    command = [sys.executable, "-c", start, *names]
+    expected = run_command(*command, cwd=tmp_path, variables={"TF_USE_LEGACY_KERAS": "1"})
+    assert expected.returncode == 0, expected.stderr[-3000:]
     run = run_command(*forked_python(), "-m", "condacc", "run", folder / "train.py", *names)
     assert run.returncode == 0, run.stderr[-3000:]
     found = [json.loads(line) for line in run.stdout.splitlines()]

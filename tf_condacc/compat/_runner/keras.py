@@ -19,8 +19,8 @@ from tensorflow.compat import v1
 
 from condacc.versions import has_module
 
-_V1 = "tensorflow.compat.v1.keras"
 _PACKAGE = v1.keras.Model.__module__.partition(".")[0]
+_V1 = f"{_PACKAGE}.api._v1.keras"  # What tf.compat.v1.keras is.
 __version__ = importlib.import_module(_PACKAGE).__version__
 __path__: list[str] = []  # Python imports modules below this one only if it is a package.
 # Modules that Keras had and tf.keras lacks, by patterns of their paths, and the modules of tf.keras
