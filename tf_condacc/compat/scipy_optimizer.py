@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -178,9 +179,8 @@ class ScipyOptimizerInterface:
 
 def _scipy_minimize() -> Callable[..., Any]:
     try:
-        from scipy.optimize import minimize
+        return importlib.import_module("scipy.optimize").minimize
     except ImportError as error:
         raise ImportError(
             "ScipyOptimizerInterface needs SciPy, which is missing: pip install scipy"
         ) from error
-    return minimize
