@@ -69,6 +69,7 @@ _DISTRIBUTIONS = _places_in(
     "kl_divergence",
 )
 _DROP_STALE = _places_in("tf_condacc", "DropStaleGradientOptimizer")
+_SCIPY = _places_in("tf_condacc.compat.scipy_optimizer", "ScipyOptimizerInterface")
 _HPARAMS = _places_in("tf_condacc.compat", "HParams")
 _TUTORIAL = "tf_condacc.compat.examples.tutorials.mnist"
 _MNIST = _places_in(
@@ -285,8 +286,9 @@ CONTRIB: dict[str, dict[str, str]] = {
         "deprecated_flipped_softmax_cross_entropy_with_logits",
         "deprecated_flipped_sparse_softmax_cross_entropy_with_logits",
     ),
-    "opt": _DROP_STALE,
+    "opt": _DROP_STALE | _SCIPY,
     "opt.python.training.drop_stale_gradient_optimizer": _DROP_STALE,
+    "opt.python.training.external_optimizer": _SCIPY,
     "rnn": _places_in(
         _CELLS, "DeviceWrapper", "DropoutWrapper", "ResidualWrapper", "LSTMStateTuple"
     ),

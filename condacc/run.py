@@ -7,14 +7,17 @@ Keras that it takes from the environment.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import importlib.util
 import os
+import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
-from condacc import versions
+from condacc import _python2, versions
 from condacc._interrupts import exit_without_reader, raise_on_interrupt
-from condacc._keras_imports import importer_of_keras
 from condacc._program import Options
 
 _WITH_VALUE = ("--root", "--also", "--not")
@@ -23,9 +26,8 @@ Runs a program that was written for TensorFlow 1, unedited. In SCRIPT and in all
 not installed, "import tensorflow" means tf.compat.v1, the behaviour of version 2 is off, and
 tf.contrib, tf.estimator, the accumulators and SyncReplicasOptimizer come from tf_condacc and, if
 they are installed, from tf-slim (tf.contrib.slim, layers, ...), tensorflow-estimator
-(tf.estimator) and tf-keras (Keras 2: tf.layers, tf.nn.rnn_cell and tf.keras). A program that
-imports the package keras gets Keras 3 instead, unless --keras2 or the environment variable
-TF_USE_LEGACY_KERAS says otherwise. Installed packages import TensorFlow as usual.
+(tf.estimator) and tf-keras (Keras 2: tf.layers, tf.nn.rnn_cell, tf.keras and "import keras").
+Installed packages import TensorFlow as usual.
 """
 _EPILOG = """\
 examples:
@@ -44,6 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     """
     with exit_without_reader():  # It may print the help.
         options = parse(arguments)
+    _check_syntax(options)
     why_keras = select_keras(options)
     program = importlib.import_module("tf_condacc.compat._runner.program")
     start = program.prepare(options, why_keras)
@@ -86,6 +89,23 @@ def parse(arguments: Sequence[str]) -> Options:
     )
 
 
+def _check_syntax(options: Options) -> None:
+    """Ends the process if the program is not Python 3, before it waits for TensorFlow's import.
+
+    Only the file of the program is read. Python reads the others when the program imports them.
+    """
+    path = Path(options.script) if options.script else Path(*(options.module or "").split("."))
+    files = [path] if options.script else [path.with_suffix(".py"), path / "__main__.py"]
+    for file in filter(Path.is_file, files):
+        try:
+            compile(file.read_bytes(), str(file), "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            traceback.print_exception(type(error), error, None)
+            if text := _python2.advice(error):
+                print(f"condacc run: {text}", file=sys.stderr)
+            sys.exit(1)
+
+
 def select_keras(options: Options) -> str:
     """Selects the version of Keras for a TensorFlow that is not imported yet.
 
@@ -119,9 +139,6 @@ def _selected(options: Options, is_installed: bool) -> tuple[int, str]:
         return 2 if versions.uses_keras2() else 3, f"{versions.LEGACY_KERAS} is {value}"
     if not is_installed:
         return 3, f"there is no Keras 2: {versions.install_tf_keras()}"
-    program = options.script or options.module or ""
-    if importer := importer_of_keras(program, options.script is None, options.roots):
-        return 3, f"{os.path.relpath(importer)} imports keras; --keras2 takes Keras 2"
     return 2, "it is installed; --keras3 takes Keras 3"
 
 
@@ -137,8 +154,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     keras = parser.add_mutually_exclusive_group()
     helps = {
-        2: "take tf.keras, tf.layers and tf.nn.rnn_cell from the package tf-keras",
-        3: "take tf.keras from the package keras, which has no tf.layers",
+        2: "take keras, tf.keras, tf.layers and tf.nn.rnn_cell from the package tf-keras",
+        3: "take keras and tf.keras from the package keras, which has no tf.layers",
     }
     for version, text in helps.items():
         keras.add_argument(

@@ -402,6 +402,7 @@ def test_requirements() -> list[str]:
         "matplotlib",
         "pytest",
         "pyyaml",
+        "scipy",
         "setuptools",
         "tqdm",
         "wheel",

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from condacc import _python2
 from condacc.migrate._findings import Outcome
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
         return FileResult(path, old, outcome, encoding=encoding)
     except SyntaxError as error:
         line = f" (line {error.lineno})" if error.lineno else ""
-        return FileResult(path, error=f"it is not valid Python: {error.msg}{line}")
+        advice = f"; {found}" if (found := _python2.advice(error)) else ""
+        return FileResult(path, error=f"it is not valid Python: {error.msg}{line}{advice}")
     except UnicodeDecodeError as error:
         return FileResult(path, error=f"it is not {error.encoding}: {error.reason}")
     except RecursionError:

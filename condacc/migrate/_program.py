@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from condacc.migrate._binding import Binding
-from condacc.migrate._devices import Devices
 from condacc.migrate._findings import Code, Finding, Outcome, Rewriting
 from condacc.migrate._graphs import GRAPH_NAMES, eager_findings
 from condacc.migrate._imports import rewrite_imports
@@ -19,6 +18,7 @@ from condacc.migrate._numpy import numpy_findings
 from condacc.migrate._remedies import with_remedy
 from condacc.migrate._source import Edit, Source, apply_edits, check_syntax
 from condacc.migrate._uses import Use, Uses
+from condacc.migrate._version_1 import Version1
 
 _RECURSION_LIMIT = 5000
 _SYNC = f"{PACKAGE}.SyncReplicasOptimizer"
@@ -87,16 +87,16 @@ def _found_edits(text: str, with_estimator: bool) -> tuple[list[Edit], Outcome]:
     if found.lacking and with_estimator:  # A program must not use two classes of Estimator.
         provided = PROVIDED
         found = Uses(source, provided)
-    devices = Devices(source)
+    version_1 = Version1(source)
     binding = Binding(source, found.to_rewrite)
     imports = rewrite_imports(source, found.imports, binding.uses, binding.needed, provided)
-    edits = [*imports.edits, *devices.edits]
-    rewritings = [*imports.rewritings, *devices.rewritings]
+    edits = [*imports.edits, *version_1.edits]
+    rewritings = [*imports.rewritings, *version_1.rewritings]
     for use in binding.uses:
         target = binding.name(use) + use.target.removeprefix(PACKAGE)
         edits.append(Edit(*source.span(use.node), target))
         rewritings.append(Rewriting(source.place(use.node), source.code(use.node), target))
-    findings = [*found.findings, *imports.findings, *devices.findings, *eager_findings(source)]
+    findings = [*found.findings, *imports.findings, *version_1.findings, *eager_findings(source)]
     findings += [
         Finding(source.place(use.node), Code.LATE_IMPORT, f"{source.code(use.node)} is used")
         for use in binding.refused

@@ -12,6 +12,11 @@ from condacc.migrate._names import estimator_lacks
 from condacc.originals import CONTRIB, CONTRIB_RENAMED, CONTRIB_SAME, CONTRIB_SOURCES
 
 _UNEDITED = f"run the program unedited with `{RUNNER}`"
+# Without it, tf-slim itself fails on TensorFlow 2.16 and newer.
+_INSTALL = (
+    "keep it, and call `from tf_condacc import compat; compat.install()` before the import of "
+    "tensorflow.contrib"
+)
 _OTHER_ESTIMATOR = f"install the package tensorflow-estimator and run the program with `{RUNNER}`"
 _SHOWN_NAMES = 3
 
@@ -70,9 +75,9 @@ def _for_contrib(path: str) -> str:
             package = f"{' and '.join(sources)} of the package tf-slim"
             is_module = 1 < end == len(parts)
             if is_module or not general.startswith("Instead"):
-                return f"Use {package}, or {_UNEDITED}."
+                return f"It is in {package}: {_INSTALL}, or {_UNEDITED}."
             other = general.replace("Instead", "Otherwise", 1)
-            return f"If {package} has it, use that, or {_UNEDITED}. {other}"
+            return f"If it is in {package}, {_INSTALL}, or {_UNEDITED}. {other}"
     if path in CONTRIB or (parts[0] in CONTRIB_RENAMED and not contrib_renames()):
         return f"{general} `{RUNNER}` provides some names of this module."
     return f"`{RUNNER}` does not provide it. {general}"

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from condacc._keras_imports import importer_of_keras
-from condacc.run import parse, select_keras
+from condacc.run import main, parse, select_keras
 from condacc.versions import install_tf_keras, uses_keras2
 from tests.support.versions import needs_keras3
 
@@ -44,6 +43,13 @@ def error_of(statement):
         ("xrange(3)", "programs must be Python 3"),
         ("{}.iteritems()", "programs must be Python 3"),
         ("import urllib2", "programs must be Python 3"),
+        ("tf.mul(1, 2)", "mul is a name of TensorFlow 0: use tf.multiply"),
+        ("tf.estimator.BoostedTreesClassifier", "the package tensorflow-decision-forests"),
+        (
+            "from tf_condacc.compat._runner.keras.utils import no_name",
+            "which has no keras.utils.no_name",
+        ),
+        ("import tf_condacc.compat._runner.keras.no_module", "which has no keras.no_module"),
         ("raise ModuleNotFoundError('no', name='tf_keras.src')", install_tf_keras()),
     ],
 )
@@ -74,19 +80,11 @@ def test_other_errors_have_no_hint(hint, statement):
     assert hint(error_of(statement)) is None
 
 
-@pytest.mark.parametrize(
-    ("keras2", "expected"),
-    [
-        pytest.param("0", "run with --keras2", marks=needs_keras3),
-        ("1", "use tf.keras, which is Keras 2"),
-    ],
-)
-def test_a_name_that_keras_3_lacks_has_a_hint_that_is_not_followed_yet(
-    hint, monkeypatch, keras2, expected
-):
-    monkeypatch.setitem(os.environ, "TF_USE_LEGACY_KERAS", keras2)
+@needs_keras3
+def test_a_name_that_keras_3_lacks_has_a_hint_that_is_not_followed_yet(hint, monkeypatch):
+    monkeypatch.setitem(os.environ, "TF_USE_LEGACY_KERAS", "0")
     for text in ("`dense` is not available with Keras 3.", "module 'keras.layers' has no ..."):
-        assert expected in hint(AttributeError(text))
+        assert "run with --keras2" in hint(AttributeError(text))
 
 
 @pytest.mark.parametrize(
@@ -105,26 +103,20 @@ def test_a_missing_package_is_an_error_that_names_it(monkeypatch, capsys, module
 
 @needs_keras3
 @pytest.mark.parametrize(
-    ("options", "program", "value", "expected", "why"),
+    ("options", "value", "expected", "why"),
     [
-        ([], "import tensorflow", None, 2, "it is installed; --keras3 takes Keras 3"),
-        (["--keras2"], "import keras", "0", 2, "--keras2 asks for it"),
-        (["--keras3"], "import tensorflow", "1", 3, "--keras3 asks for it"),
-        ([], "from keras.layers import Dense", None, 3, "train.py imports keras; --keras2 takes"),
-        ([], "import layers", None, 3, "layers.py imports keras; --keras2 takes Keras 2"),
-        ([], "import keras", "1", 2, "TF_USE_LEGACY_KERAS is 1"),
-        ([], "import tensorflow", "0", 3, "TF_USE_LEGACY_KERAS is 0"),
+        ([], None, 2, "it is installed; --keras3 takes Keras 3"),
+        (["--keras2"], "0", 2, "--keras2 asks for it"),
+        (["--keras3"], "1", 3, "--keras3 asks for it"),
+        ([], "1", 2, "TF_USE_LEGACY_KERAS is 1"),
+        ([], "0", 3, "TF_USE_LEGACY_KERAS is 0"),
     ],
 )
-def test_keras_2_is_taken_unless_the_program_imports_keras(
-    monkeypatch, tmp_path, options, program, value, expected, why
+def test_keras_2_is_taken_unless_something_asks_for_keras_3(
+    monkeypatch, options, value, expected, why
 ):
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", value or "")
-    file = tmp_path / "train.py"
-    file.write_text(program)
-    (tmp_path / "layers.py").write_text("def dense():\n    from keras import layers\n")
-    monkeypatch.chdir(tmp_path)
-    assert select_keras(parse([*options, str(file)])).startswith(why)
+    assert select_keras(parse([*options, __file__])).startswith(why)
     assert uses_keras2() == (expected == 2)
 
 
@@ -136,51 +128,21 @@ def test_without_tf_keras_it_is_keras_3_and_the_reason_says_what_to_install(monk
     assert not uses_keras2()
 
 
-@pytest.mark.parametrize("init", [True, False], ids=["package", "namespace"])
-@pytest.mark.parametrize(
-    ("program", "files", "importer"),
-    [
-        ("pkg", {"__main__": "from . import a", "a": "import keras"}, "a"),
-        ("pkg.a", {"a": "try:\n  import keras.layers\nexcept ImportError: pass"}, "a"),
-        ("pkg.a", {"a": "from pkg.b import c", "b": "from .d import e", "d": "import keras"}, "d"),
-        ("pkg.a", {"a": "import tensorflow.keras, keras_tuner"}, None),
-        ("pkg.a", {"a": "import pkg.old", "old": "import keras\nprint 1"}, None),
-        ("pkg.a", {"a": "import pkg.zero", "zero": "import keras\n\0"}, None),
-        ("pkg.a", {"a": "import pkg.a, pkg.b", "b": "import pkg.a; from pkg import keras"}, None),
-        ("pkg.no_module", {}, None),
-    ],
-    ids=["relative", "in try", "chain", "others", "Python 2", "null", "circle", "missing"],
-)
-def test_imports_of_keras_are_found_in_all_modules_of_a_program(
-    monkeypatch, tmp_path, program, files, importer, init
+@pytest.mark.parametrize("options", ["train.py", "-m train", "-m train.model"])
+def test_a_program_of_python_2_ends_before_tensorflow_is_imported(
+    monkeypatch, tmp_path, capsys, options
 ):
-    (tmp_path / "pkg").mkdir()
-    for name, text in {**({"__init__": ""} if init else {}), **files}.items():
-        (tmp_path / "pkg" / f"{name}.py").write_text(text)
-    expected = tmp_path / "pkg" / f"{importer}.py" if importer else None
-
-    def found(**arguments):
-        file = importer_of_keras(program, is_module=True, **arguments)
-        return file and file.resolve()
-
+    (tmp_path / "train").mkdir()
+    for name in ("train.py", "train/__main__.py", "train/model.py"):
+        (tmp_path / name).write_text("import tensorflow\nprint 'x'\n")
     monkeypatch.chdir(tmp_path)
-    assert found() == expected
-    monkeypatch.chdir("/")
-    assert found() is None
-    assert found(roots=[str(tmp_path)]) == expected
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert found() == expected
-    (tmp_path / "keras-3.0.dist-info").mkdir()  # Installed packages are not the program's.
-    assert found() is None
-
-
-@pytest.mark.parametrize("module", ["keras.py", "keras/layers.py"])
-def test_a_module_keras_of_the_program_is_not_the_package(tmp_path, module):
-    (tmp_path / module).parent.mkdir(exist_ok=True)
-    (tmp_path / module).touch()
-    program = tmp_path / "train.py"
-    program.write_text("import keras.layers")
-    assert importer_of_keras(str(program), is_module=False) is None
+    monkeypatch.setitem(sys.modules, "tensorflow", None)  # Its import would fail otherwise.
+    with pytest.raises(SystemExit, match="1"):
+        main(options.split())
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "SyntaxError: Missing parentheses in call to 'print'. Did you mean print(...)?",
+        "condacc run: programs must be Python 3: convert it, for example with 2to3",
+    ]
 
 
 def test_arguments_of_the_program_are_not_those_of_the_runner():

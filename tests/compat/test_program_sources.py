@@ -8,6 +8,7 @@ import traceback
 
 import pytest
 
+from condacc.versions import brings_keras2
 from tests.support.versions import needs_keras3
 
 V1 = "tensorflow._api.v2.compat.v1"
@@ -63,6 +64,38 @@ def names():
 def test_tensorflow_means_version_1(sources, statement, expected):
     tree = sources._Imports().visit(ast.parse(statement))
     assert ast.unparse(tree) == (expected or statement)
+
+
+KERAS = "tf_condacc.compat._runner.keras"
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("import keras", f"import {KERAS} as keras"),
+        ("import keras.backend as K", f"import {KERAS}.backend as K"),
+        ("import keras.layers", f"import {KERAS}.layers as keras\nimport {KERAS} as keras"),
+        ("from keras import layers", f"from {KERAS} import layers"),
+        ("from keras.utils.np_utils import *", f"from {KERAS}.utils.np_utils import *"),
+        ("from .keras import layers", "from .keras import layers"),
+        ("import keras_tuner", "import keras_tuner"),
+    ],
+)
+def test_keras_is_tf_keras_unless_it_is_keras_3_or_a_module_of_the_program(
+    sources, monkeypatch, tmp_path, statement, expected
+):
+    def compiled():
+        return ast.unparse(sources._Imports().visit(ast.parse(statement)))
+
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    assert compiled() == expected
+    if not brings_keras2():
+        monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
+        assert compiled() == statement
+        monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    (tmp_path / "keras.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert compiled() == statement
 
 
 IMPORTS = (

@@ -133,6 +133,10 @@ def test_the_exit_status_is_that_of_the_program(keras3, keras2):
     assert keras2.returncode == 3, keras2.stderr[-3000:]
 
 
+def test_names_that_advice_gives_exist_in_the_program(keras2):
+    assert _report(keras2)["lacking"] == []
+
+
 @_whole
 def test_cells_of_contrib_need_keras_2(keras3, keras2):
     assert _report(keras3)["cells"] == brings_keras2()
@@ -207,6 +211,41 @@ def test_train_and_evaluate_trains_under_the_launcher(tmp_path):
     assert run.returncode == 0, run.stdout[-3000:]
     [weights] = re.findall(r"\[worker 0\] weights: (\S+)", run.stdout)
     assert float(weights) in (-6.0, -8.0)  # Both workers may take the last step.
+
+
+# Programs of public collections, rewritten for small data. The first two stand for all of them.
+_OF_KERAS = ["images", "in_sessions", "backend_functions", "callback_list", "gan", "generators"]
+_OF_KERAS += ["own_layers", "saved_models", "texts", "two_inputs"]
+# What the programs import in plain tf.keras, by what they import of Keras.
+_PLAIN = {
+    r"^import keras$": "from tensorflow.compat.v1 import keras",
+    r"^from keras(\.\w+)": r"from tensorflow.compat.v1.keras\1",
+    r"^from keras ": "from tensorflow.compat.v1.keras ",
+    r"(\.keras\.(layers|utils|backend))\.\w+ ": r"\1 ",
+    r"\.keras\.engine\.topology": ".keras.layers",
+    r"\.utils import np_utils": " import utils as np_utils",
+    r"^import tensorflow as": "import tensorflow.compat.v1 as",
+    "from tensorflow.compat.v1.keras.utils import normalize_padding": "normalize_padding = str",
+}
+
+
+@pytest.mark.parametrize("names", [_OF_KERAS[:2], pytest.param(_OF_KERAS[2:], marks=_whole)])
+def test_programs_that_import_keras_train_as_with_plain_tf_keras(names, tmp_path):
+    folder = PROGRAMS / "keras_2018"
+    for name in (*names, "train"):
+        text = (folder / f"{name}.py").read_text(encoding="utf-8")
+        for pattern, plain in _PLAIN.items():
+            text = re.sub(pattern, plain, text, flags=re.MULTILINE)
+        (tmp_path / f"{name}.py").write_text(f"{text}\n", encoding="utf-8")
+    start = "import tensorflow.compat.v1 as tf; tf.disable_v2_behavior(); import train"
+    command = [sys.executable, "-c", start, *names]
+    expected = run_command(*command, cwd=tmp_path, variables={"TF_USE_LEGACY_KERAS": "1"})
+    assert expected.returncode == 0, expected.stderr[-3000:]
+    run = run_command(*forked_python(), "-m", "condacc", "run", folder / "train.py", *names)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert found == [json.loads(line) for line in expected.stdout.splitlines()]
+    assert [name for name, _ in found] == names
 
 
 @pytest.mark.parametrize("arguments", [["nowhere.py"], [], ["--keras"], ["-m"]], ids=" ".join)

@@ -82,20 +82,20 @@ for run in (accumulate, drop_stale, synchronous, towers):
 """
 
 
-def _upgraded(program: str) -> str:
+def upgrade(program: str) -> str:
     """Returns a program as tf_upgrade_v2 rewrites it."""
     from tensorflow.tools.compatibility import ast_edits, tf_upgrade_v2
 
-    upgrade = ast_edits.ASTCodeUpgrader(tf_upgrade_v2.TFAPIChangeSpec())
+    upgrader = ast_edits.ASTCodeUpgrader(tf_upgrade_v2.TFAPIChangeSpec())
     output = io.StringIO()
-    upgrade.process_opened_file("old.py", io.StringIO(program), "new.py", output)
+    upgrader.process_opened_file("old.py", io.StringIO(program), "new.py", output)
     return output.getvalue()
 
 
 def test_a_rewritten_program_trains():
     from tf_condacc.estimator import EstimatorSpec
 
-    upgraded = _upgraded(PROGRAM)
+    upgraded = upgrade(PROGRAM)
     assert "tf.compat.v1.ConditionalAccumulator" in upgraded
     with pytest.raises(ImportError):
         exec(upgraded, {})
@@ -118,7 +118,7 @@ with tf.Graph().as_default() as graph:
 
 
 def test_a_rewritten_program_places_variables_by_a_device_setter():
-    upgraded = _upgraded(SETTER_PROGRAM)
+    upgraded = upgrade(SETTER_PROGRAM)
     with pytest.raises(RuntimeError, match="does not support functions"):
         exec(upgraded, {})
     space = {}

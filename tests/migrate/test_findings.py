@@ -185,9 +185,9 @@ def test_types_of_operations_are_those_that_tensorflow_registers():
     ("name", "expected"),
     [
         ("framework.get_or_create_global_step", "Use tf.compat.v1.train.get_or_create_global_step"),
-        ("slim.conv2d", "Use tf_slim of the package tf-slim, or run the program unedited"),
-        ("training.batch_all", "If tf_slim.training.training and tf_slim.training.evaluation"),
-        ("framework.python.ops.variables", "Use tf_slim.ops.variables of the package tf-slim, or"),
+        ("slim.conv2d", "It is in tf_slim of the package tf-slim: keep it, and call `from tf_con"),
+        ("training.batch_all", "If it is in tf_slim.training.training and tf_slim.training.eval"),
+        ("framework.python.ops.variables", "It is in tf_slim.ops.variables of the package tf-sl"),
         (
             "predictor.from_saved_model",
             "`condacc run` does not provide it. Instead",

@@ -129,6 +129,21 @@ SAMPLES = [
         """,
     ),
     sample(
+        "tf.layers, which tf_upgrade_v2 leaves as it is",
+        """\
+        import tensorflow as tf
+        import tensorflow.compat.v1 as v1
+        x = tf.layers.dense(tf.layers.flatten(x), 1, kernel_initializer=model.layers[0])
+        v1.layers.dense(tf.compat.v1.layers.dense(x, tf.keras.layers), tf.contrib.layers)
+        """,
+        """\
+        import tensorflow as tf
+        import tensorflow.compat.v1 as v1
+        x = tf.compat.v1.layers.dense(tf.compat.v1.layers.flatten(x), 1, kernel_initializer=model.layers[0])
+        v1.layers.dense(tf.compat.v1.layers.dense(x, tf.keras.layers), tf.contrib.layers)
+        """,  # noqa: E501
+    ),
+    sample(
         "tf.device with a device setter that was rewritten before",
         """\
         import tensorflow

@@ -4,6 +4,7 @@ import inspect
 import json
 import multiprocessing
 import os
+import re
 import sys
 import threading
 import time
@@ -15,7 +16,9 @@ import slim_drop_stale
 import tensorflow as tf
 import towers
 
+from condacc import advice
 from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
+from tf_condacc.compat._runner import errors
 
 flags = tf.app.flags
 flags.DEFINE_integer("steps", 2, "Number of steps.")
@@ -119,6 +122,19 @@ def functions_of_contrib():
         return [each.round(4).tolist() for each in session.run(found)] + shared
 
 
+def lacking_names():
+    """Returns the names that advice and hints give, and that this TensorFlow does not have."""
+    texts = [*advice._ADVICE.values(), *errors._NOW.values()]
+    found = {name for text in texts for name in re.findall(r"\btf(?:\.[A-Za-z_]\w*)+", text)}
+    return sorted(name for name in found if not is_provided(tf, name.split(".")[1:]))
+
+
+def is_provided(module, path):
+    return not path or (
+        hasattr(module, path[0]) and is_provided(getattr(module, path[0]), path[1:])
+    )
+
+
 def main(argv):
     tf.logging.set_verbosity(tf.logging.ERROR)
     report = {
@@ -138,6 +154,7 @@ def main(argv):
     report["removed"] = removed_names()
     report["graphs"] = graphs()
     report["contrib"] = functions_of_contrib()
+    report["lacking"] = lacking_names()
     report["cells"] = hasattr(tf.contrib.rnn, "BasicLSTMCell")
     if "spawn" in argv:
         report["spawned"] = in_new_process()

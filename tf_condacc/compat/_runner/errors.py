@@ -19,11 +19,35 @@ from tf_condacc.compat._runner.sources import ProgramLoader
 ExceptHook = Callable[[type[BaseException], BaseException, types.TracebackType | None], object]
 
 _MISSING = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'")
+_OF_KERAS3 = r"'(keras\.|tensorflow\.keras)"
 _NOT_IMPORTED = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
 # Modules of TensorFlow 2, as error messages name them.
 _VERSION_2 = re.compile(
     r"tensorflow(\._api\.v2)?(\.(?P<path>(?!_api|compat|contrib|core|python)[\w.]+))?"
 )
+_KERAS = f"{__package__}.keras"
+# The names that TensorFlow had before version 1, by the present ones.
+_BEFORE_1 = {
+    "abs": "complex_abs",
+    "linalg.inv": "matrix_inverse batch_matrix_inverse",
+    "math.reciprocal": "inv",
+    "matmul": "batch_matmul",
+    "multiply": "mul",
+    "negative": "neg",
+    "setdiff1d": "listdiff",
+    "stack": "pack",
+    "subtract": "sub",
+    "summary.FileWriter": "SummaryWriter",
+    "summary.audio": "audio_summary",
+    "summary.histogram": "histogram_summary",
+    "summary.image": "image_summary",
+    "summary.merge": "merge_summary",
+    "summary.merge_all": "merge_all_summaries",
+    "summary.scalar": "scalar_summary",
+    "unstack": "unpack",
+    "where": "select",
+}
+_NOW = {old: f"tf.{new}" for new, names in _BEFORE_1.items() for old in names.split()}
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 
 
@@ -77,17 +101,19 @@ def hint(error: BaseException) -> str | None:
     """Returns what to do about an error, or None if the error says it or nothing is known."""
     if isinstance(error, MissingNameError | MissingModuleError):
         return None
-    if isinstance(error, TabError):
-        return _of_tabs(error)
     text = str(error)
     if (found := known_errors.advice(error)) is not None:
         return found
     if isinstance(error, AttributeError | ImportError):
-        if "Keras 3" in text or re.search(r"'(keras\.|tensorflow\.keras)", text):
+        if "Keras 3" in text or (not uses_keras2() and re.search(_OF_KERAS3, text)):
             return f"Keras 3 lacks what TensorFlow 1 had; {_instead_of_keras3()}"
         match = _MISSING.search(text) or _NOT_IMPORTED.search(text)
         if match and match["module"].startswith("tensorflow"):
             return _of_name(match["module"], match["name"])
+        if match and match["name"].startswith("BoostedTrees"):
+            return "use the package tensorflow-decision-forests"
+        if match and match["module"].startswith(_KERAS):
+            return _of_keras(f"{match['module']}.{match['name']}")
     if isinstance(error, ModuleNotFoundError):
         return _of_module(error.name or "")
     return None
@@ -125,27 +151,7 @@ def _is_in_version_1(path: str | None, name: str) -> bool:
     return name in dir(found)
 
 
-def _of_tabs(error: TabError) -> str:
-    """Returns what to do about a file whose lines are indented by tabs and by spaces.
-
-    The effect of the command is tried: if the result is not Python 3 either, 2to3 is needed too.
-    """
-    path = error.filename or ""
-    text = (
-        "Python 3 does not allow mixed tabs and spaces: replace the file with the output of "
-        f"`expand -t 8 {path}`"
-    )
-    try:
-        with open(path, "rb") as file:
-            compile(file.read().expandtabs(8), path, "exec", dont_inherit=True)
-    except (OSError, SyntaxError, ValueError):
-        return f"{text}. The program must then be converted to Python 3, for example with 2to3"
-    return text
-
-
 def _instead_of_keras3() -> str:
-    if uses_keras2():
-        return "use tf.keras, which is Keras 2, and not the package keras"
     if not has_module("tf_keras"):
         return f"install Keras 2: {install_tf_keras()}"
     return "run with --keras2 to use Keras 2"
@@ -153,6 +159,8 @@ def _instead_of_keras3() -> str:
 
 def _of_name(module: str, name: str) -> str:
     """Returns what to do about a name that a module of TensorFlow lacks."""
+    if name in _NOW:
+        return f"{name} is a name of TensorFlow 0: use {_NOW[name]}"
     path = re.sub(r"^tensorflow(\._api\.v2)?\.compat\.v1", "tf", module)
     if path.startswith("tf"):
         found = sys.modules["tensorflow"]
@@ -174,6 +182,8 @@ def _of_name(module: str, name: str) -> str:
 
 def _of_module(name: str) -> str | None:
     """Returns what to do about a missing module, or None for an unknown one."""
+    if name.startswith(_KERAS):
+        return _of_keras(name)
     if name.partition(".")[0] == "tf_keras":
         return f"install the layers of TensorFlow 1: {install_tf_keras()}"
     if not name.startswith("tensorflow."):
@@ -181,6 +191,12 @@ def _of_module(name: str) -> str | None:
     if name.startswith("tensorflow.examples"):
         return "of TensorFlow's examples, tf_condacc provides tutorials.mnist.input_data and mnist"
     return f"TensorFlow {_version()} has no module {name}"
+
+
+def _of_keras(name: str) -> str:
+    """Returns what is missing, by a path below the module that stands for the package keras."""
+    version = sys.modules[_KERAS].__version__
+    return f"keras is tf.keras of Keras {version}, which has no {name.replace(_KERAS, 'keras', 1)}"
 
 
 def _version() -> str:

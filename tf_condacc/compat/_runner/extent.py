@@ -15,8 +15,8 @@ import tf_condacc
 
 _OWN = [os.path.dirname(os.path.realpath(file)) for file in (condacc.__file__, tf_condacc.__file__)]
 _PACKAGES = ("site-packages", "dist-packages")
-# Modules that import one of these are written for TensorFlow 2.
-_OF_VERSION_2 = ("tensorflow.compat.v1", "keras")
+# Modules that import it are written for TensorFlow 2.
+_OF_VERSION_2 = ("tensorflow.compat.v1",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Extent:
 
     These are the modules in the folder of the program and below, and all others that Python finds
     and that are neither of its standard library nor installed. Of these others, modules that import
-    ``tensorflow.compat.v1`` or ``keras`` themselves are not given TensorFlow 1.
+    ``tensorflow.compat.v1`` themselves are not given TensorFlow 1.
 
     Attributes:
         folder: The folder of the program.
@@ -54,8 +54,8 @@ class Extent:
         path = os.path.realpath(path)
         for folder in map(os.path.realpath, (self.folder, *self.roots)):
             if _is_below(path, folder):
-                return not _is_installed(path, folder)
-        return not is_editable and not _is_installed(path) and not _is_of_version_2(path)
+                return not is_installed(path, folder)
+        return not is_editable and not is_installed(path) and not _is_of_version_2(path)
 
     def how_to_add(self, name: str, path: str) -> str:
         """Returns what makes a module belong to the program that does not.
@@ -75,7 +75,7 @@ class Extent:
         return f"run it with --root {root}, or with -m in that folder"
 
 
-def _is_installed(path: str, folder: str | None = None) -> bool:
+def is_installed(path: str, folder: str | None = None) -> bool:
     """Returns whether a file belongs to Python, to an installed package or to this package.
 
     Args:

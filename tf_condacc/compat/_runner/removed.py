@@ -84,7 +84,7 @@ _REMOVED: tuple[tuple[Any, dict[str, Any]], ...] = (
     (collections, _COLLECTIONS),
     (base64, {"decodestring": base64.decodebytes, "encodestring": base64.encodebytes}),
     (fractions, {"gcd": math.gcd}),
-    (inspect, {"ArgSpec": ArgSpec, "getargspec": _getargspec}),
+    (inspect, {"ArgSpec": ArgSpec}),
     (threading.Thread, {"isAlive": threading.Thread.is_alive}),
     (time, {"clock": time.process_time}),
 )
@@ -97,6 +97,7 @@ def bring_back() -> None:
     Python and for its own, and ``time.clock`` is the processor time, as on Linux. ``np.reshape``
     and ``np.fromstring`` accept again what NumPy 1 accepted, and ``np.lib`` has functions of NumPy.
     """
+    inspect.getargspec = _getargspec  # That of Python 3.10 refuses functions with annotations.
     for owner, names in _REMOVED:
         for name, value in names.items():
             if name not in vars(owner):

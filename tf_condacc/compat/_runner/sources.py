@@ -1,4 +1,4 @@
-"""Modules of the program: where they are, and what ``import tensorflow`` means in them."""
+"""Modules of the program: where they are, and what ``tensorflow`` and ``keras`` mean in them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
 from condacc.versions import uses_keras2
-from tf_condacc.compat._runner.extent import Extent
+from tf_condacc.compat._runner.extent import Extent, is_installed
 
 _V1 = "tensorflow.compat.v1"
 # Parts of TensorFlow that programs import by these paths, and that are not in tf.compat.v1.
 _NOT_API = frozenset(
     {"_api", "compat", "contrib", "core", "estimator", "examples", "python", "tools"}
 )
+_KERAS = f"{__package__}.keras"
 _PLACEHOLDERS = f"{__package__}.placeholders"
 _CONTRIB = re.compile(r"tensorflow(\.compat\.v1)?\.contrib(\..+)?")
 
 
 def compile_program(source: bytes | str, path: str) -> types.CodeType:
     """Compiles a module of the program. In it ``tensorflow`` means ``tensorflow.compat.v1``.
+
+    With Keras 2, ``keras`` means the ``tf.keras`` of that.
 
     Lines and columns of the code are those of the source.
 
@@ -40,7 +43,7 @@ def compile_program(source: bytes | str, path: str) -> types.CodeType:
 
 
 class _Imports(ast.NodeTransformer):
-    """Changes the statements that import TensorFlow.
+    """Changes the statements that import TensorFlow or Keras.
 
     Imports from ``tf.contrib`` become calls that bind a placeholder for a name that is missing. In
     a ``try`` statement with handlers, and in ``with suppress(...)``, they stay import statements,
@@ -80,7 +83,11 @@ class _Imports(ast.NodeTransformer):
     def _import(self, node: ast.Import, alias: ast.alias) -> Iterator[ast.stmt]:
         """Yields the statements that stand for the import of one module."""
         path, asname = alias.name, alias.asname
-        if path.partition(".")[0] != "tensorflow":
+        if path.partition(".")[0] == "keras" and _is_tf_keras():
+            yield _statement(node, alias, _public_path(path), asname or "keras")
+            if asname is None:
+                yield _statement(node, alias, _KERAS, "keras")
+        elif path.partition(".")[0] != "tensorflow":
             yield _statement(node, alias, path, asname)
         elif path == "tensorflow":
             yield _statement(node, alias, _V1, asname or "tensorflow")
@@ -124,15 +131,26 @@ def _bind(node: ast.stmt, target: str | None, function: str, *arguments: str) ->
 
 
 def _public_path(path: str) -> str:
-    """Returns the path in ``tf.compat.v1`` of a public module of TensorFlow."""
+    """Returns the path in ``tf.compat.v1`` of a public module of TensorFlow, or of Keras."""
     if path == "tensorflow":
         return _V1
     first, _, rest = path.partition(".")
+    if first == "keras" and _is_tf_keras():
+        return path.replace("keras", _KERAS, 1)
     part = rest.partition(".")[0]
     is_public = first == "tensorflow" and part not in _NOT_API
     if not is_public or (part == "keras" and not uses_keras2()):  # Keras 3 has no version 1.
         return path
     return f"{_V1}.{rest}"
+
+
+def _is_tf_keras() -> bool:
+    """Returns whether ``keras`` is the program's ``tf.keras``.
+
+    Keras 3 has other modules, and a program may bring a package of that name along.
+    """
+    spec = PathFinder.find_spec("keras")
+    return uses_keras2() and (spec is None or is_installed(spec.origin or ""))
 
 
 class ProgramFinder(MetaPathFinder):
@@ -157,14 +175,14 @@ class ProgramFinder(MetaPathFinder):
         path: Sequence[str] | None = None,
         target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Returns the specification of a module of the program that imports TensorFlow."""
+        """Returns the specification of a module of the program that imports TensorFlow or Keras."""
         spec = PathFinder.find_spec(fullname, path, target)
         is_editable = spec is None
         for finder in _editable_installations() if is_editable else ():
             spec = spec or finder.find_spec(fullname, path, target)
         if spec is None or spec.origin is None or type(spec.loader) is not SourceFileLoader:
             return None
-        if not _mentions_tensorflow(spec.origin):
+        if not _mentions_libraries(spec.origin):
             return None
         if not self._extent.has(fullname, spec.origin, is_editable):
             return None
@@ -185,9 +203,9 @@ def _editable_installations() -> list[Any]:
     return [each for each in sys.meta_path if "__editable__" in getattr(each, "__module__", "")]
 
 
-def _mentions_tensorflow(path: str) -> bool:
+def _mentions_libraries(path: str) -> bool:
     try:
         with open(path, "rb") as file:
-            return b"tensorflow" in file.read()
+            return re.search(b"tensorflow|keras", file.read()) is not None
     except OSError:  # Python's own loader reports it.
         return False

@@ -1,4 +1,4 @@
-"""Uses of ``tf.device`` with functions, which only ``tf.compat.v1.device`` accepts."""
+"""Uses of what only ``tf.compat.v1`` has: ``tf.layers``, and ``tf.device`` with functions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from condacc.migrate._findings import Code, Finding, Rewriting
 from condacc.migrate._names import DEVICE_SETTER, PROVIDED, plain
 from condacc.migrate._source import Edit, Source
 
+_LAYERS = "tensorflow.layers"
 _NEW = "tensorflow.device"
 _NAMES = {_NEW, "tensorflow.compat.v2.device"}
 _FUNCTION = re.compile(r"setter|func|fn\b|fn_", re.IGNORECASE)
@@ -19,11 +20,13 @@ _FUNCTION = re.compile(r"setter|func|fn\b|fn_", re.IGNORECASE)
 _IS_NO_FUNCTION = re.compile(r"^[\w.]*\bDeviceSpec\b|^[^()]*\.device$|^['\"].*\.format\(|^str\(")
 
 
-class Devices(cst.CSTVisitor):
-    """Finds the uses of TensorFlow 2's ``tf.device`` in a program.
+class Version1(cst.CSTVisitor):
+    """Finds the uses of TensorFlow 2's ``tf.layers`` and ``tf.device`` in a program.
 
-    A use with a device setter or another function is rewritten to ``tf.compat.v1.device``, which
-    also accepts names of devices. A use with a value that may be a function is reported.
+    ``tf.layers``, the only public module that tf_upgrade_v2 leaves as it is, is rewritten to
+    ``tf.compat.v1.layers``. A use of ``tf.device`` with a device setter or another function is
+    rewritten to ``tf.compat.v1.device``, which also accepts names of devices. A use with a value
+    that may be a function is reported.
 
     Attributes:
         edits: The changes of the text.
@@ -56,14 +59,21 @@ class Devices(cst.CSTVisitor):
         is_function = self._is_function(value)
         can_move = _NEW in names and node.args[0].keyword is None
         if is_function and can_move and isinstance(node.func, cst.Attribute):
-            old = self._source.code(node.func)
-            attribute = self._source.span(node.func.attr)
-            self.edits.append(Edit(*attribute, "compat.v1.device"))
-            new = self._source.code(node.func.value) + ".compat.v1.device"
-            self.rewritings.append(Rewriting(self._source.place(node.func), old, new))
+            self._move(node.func)
         elif is_function or isinstance(value, cst.Name | cst.Attribute | cst.Subscript | cst.Call):
             if not _IS_NO_FUNCTION.search(self._source.code(value)):
                 self._unknown.append(node)
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        if node.attr.value == "layers" and self._names(node) == {_LAYERS}:
+            self._move(node)
+
+    def _move(self, node: cst.Attribute) -> None:
+        """Rewrites a name of TensorFlow to that of ``tf.compat.v1``."""
+        new = f"compat.v1.{node.attr.value}"
+        self.edits.append(Edit(*self._source.span(node.attr), new))
+        old, root = self._source.code(node), self._source.code(node.value)
+        self.rewritings.append(Rewriting(self._source.place(node), old, f"{root}.{new}"))
 
     def _names(self, node: cst.BaseExpression) -> set[str]:
         """Returns the full names that an expression may have."""
