@@ -92,6 +92,8 @@ def _of_tabs(error: TabError) -> str:
     try:
         with open(path, "rb") as file:
             compile(file.read().expandtabs(8), path, "exec", dont_inherit=True)
-    except (OSError, SyntaxError, ValueError):
+    except OSError:
+        return text
+    except (SyntaxError, ValueError):
         return f"{text}. The program must then be converted to Python 3, for example with 2to3"
     return text

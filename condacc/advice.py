@@ -79,7 +79,7 @@ _ADVICE = {
     "layers.input_from_feature_columns": "use tf.compat.v1.feature_column.input_layer",
     "layers.one_hot_column": f"{_COLUMN}indicator_column",
     "layers.real_valued_column": f"{_COLUMN}numeric_column",
-    "layers.shared_embedding_columns": ("use tf.compat.v1.feature_column.shared_embedding_columns"),
+    "layers.shared_embedding_columns": "use tf.compat.v1.feature_column.shared_embedding_columns",
     "layers.sparse_column_with_hash_bucket": f"{_CATEGORICAL}hash_bucket",
     "layers.sparse_column_with_integerized_feature": f"{_CATEGORICAL}identity",
     "layers.sparse_column_with_keys": f"{_CATEGORICAL}vocabulary_list",

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,11 +95,16 @@ def _check_syntax(options: Options) -> None:
 
     Only the file of the program is read. Python reads the others when the program imports them.
     """
-    path = Path(options.script) if options.script else Path(*(options.module or "").split("."))
-    files = [path] if options.script else [path.with_suffix(".py"), path / "__main__.py"]
+    if options.script:
+        files = [Path(options.script)]
+    else:
+        path = Path(*(options.module or "").split("."))
+        files = [path.with_suffix(".py"), path / "__main__.py"]
     for file in filter(Path.is_file, files):
         try:
-            compile(file.read_bytes(), str(file), "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # They come when the program is compiled.
+                compile(file.read_bytes(), str(file), "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             traceback.print_exception(type(error), error, None)
             if text := _python2.advice(error):

@@ -32,11 +32,17 @@ bool IsMapped(void* page) {
   return mincore(page, kHugePageBytes, residence) == 0;
 }
 
-// Maps a page at `to`. Never replaces what another thread has mapped there meanwhile.
+#ifndef MAP_FIXED_NOREPLACE  // The headers of glibc have it since 2.27.
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+// Maps a page at `to`. Never replaces what another thread has mapped there meanwhile. If the system
+// refuses, the process ends: nothing can be put in the place of the page.
 void MapAt(void* to) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
   if (mmap(to, kHugePageBytes, PROT_READ | PROT_WRITE, flags, -1, 0) == to) {
-    return AdviseHugePages(to, kHugePageBytes);
+    AdviseHugePages(to, kHugePageBytes);
+    return;
   }
   // The buffer that the page belongs to may be a result, which cannot fail any more.
   std::fputs("tf_condacc: the system has unmapped a page of memory and maps no other\n", stderr);

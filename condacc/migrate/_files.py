@@ -120,6 +120,7 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
         return FileResult(path, old, outcome, encoding=encoding)
     except SyntaxError as error:
         line = f" (line {error.lineno})" if error.lineno else ""
+        error.filename = None if is_notebook else path
         advice = f"; {found}" if (found := _python2.advice(error)) else ""
         return FileResult(path, error=f"it is not valid Python: {error.msg}{line}{advice}")
     except UnicodeDecodeError as error:

@@ -78,7 +78,7 @@ def test_a_worker_that_comes_after_the_end_of_training_says_so(two_ps, training,
         run.start(task, last_step=3)
         run.train_on_thread(task)
         run.join()
-    messages.await_lines("ends at its first step: training, or the input, has ended")
+    messages.await_lines("ends before its first step: training has ended")
 
 
 def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):

@@ -84,9 +84,9 @@ class GradientAccumulator(Trackable):
     ``copy.deepcopy`` makes an object that is empty.
 
     If a ``tf.train.Checkpoint`` restores the variables and not this object, an eager call discards
-    what was accumulated before, as by `reset`, and a warning is logged. An object that a
-    ``tf.function`` or a graph uses, or whose variables get other values in another way, such as
-    from a file of weights or by a Saver, does not notice it: call `reset` then.
+    what was accumulated before, as by `reset`, and a warning is logged. An object that has been
+    used in a ``tf.function`` or a graph does not notice it, not even in later eager calls. Nor does
+    it notice values that come from a file of weights or a Saver. Call `reset` then.
 
     TensorFlow 1 has no such class. ``gradient_accumulation_steps`` of Keras optimizers serves the
     same purpose, but fails under strategies with several replicas, and makes the gradients of
@@ -472,8 +472,13 @@ class GradientAccumulator(Trackable):
             self._replicas.reset()
 
     def _read_last_restores(self) -> list[int]:
-        """Returns the last restores of the state and of the variables."""
-        return [*map(last_restore, (self._lookup_dependency(_STATE), *self._variables))]
+        """Returns the last restores of the state and of the variables.
+
+        A variable of Keras 3 and the one of TensorFlow that it contains are restored apart.
+        """
+        inner = map(of_tensorflow, self._variables)
+        parts = (self._lookup_dependency(_STATE), *self._variables, *inner)
+        return [*map(last_restore, parts)]
 
     def _discard_if_only_variables_are_restored(self) -> None:
         """Discards what was accumulated before a restore of variables that did not replace it.

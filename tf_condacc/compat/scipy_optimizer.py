@@ -12,16 +12,17 @@ from tensorflow.compat import v1
 
 _logger = logging.getLogger("tf_condacc")
 _DEFAULT_METHOD = "L-BFGS-B"
-_OURS = ("fun", "x0", "jac", "callback", "constraints")  # Arguments of SciPy that we pass.
+# Arguments of scipy.optimize.minimize that the class sets.
+_SET_HERE = ("fun", "x0", "jac", "callback", "constraints", "bounds")
 
 
 class ScipyOptimizerInterface:
     """Minimizes a loss with ``scipy.optimize.minimize``.
 
     Mirrors ``tf.contrib.opt.ScipyOptimizerInterface`` of TensorFlow 1.15, which fed the values that
-    SciPy tries. Here they are assigned, because values cannot be fed to resource variables. So a
-    callback that reads a variable sees them. After an error the variables have their values of
-    before.
+    SciPy tries. Here they are assigned, because values cannot be fed to resource variables. A
+    callback that reads a variable gets the values that SciPy tried last. If `minimize` raises an
+    error, the variables get their former values back.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class ScipyOptimizerInterface:
                 automatically.
         """
         self._minimize = _scipy_minimize()
-        for name in (*_OURS, "bounds"):
+        for name in _SET_HERE:
             if name in optimizer_kwargs:
                 instead = "; use var_to_bounds" if name == "bounds" else ""
                 raise ValueError(

@@ -336,6 +336,7 @@ class Accumulation:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current._end_epoch(is_last)
 
+        was_fitting = self._is_fitting  # A callback may call fit.
         try:
             self._is_fitting = True
             callback = EndOfEpoch(self._model, end_epoch)
@@ -344,7 +345,7 @@ class Accumulation:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current.discard_remainder()
                 current._backups.folders.clear()
-                current._is_fitting = False
+                current._is_fitting = was_fitting
 
     def _reset_metrics(self, reset_metrics: Callable[[], Any]) -> Any:
         """Refuses a ``fit`` that does not come by way of `_fit`. Every epoch begins with this."""
@@ -784,7 +785,8 @@ class Accumulation:
 
         Others may be assigned: a limit of weights may be applied to each micro-batch.
         """
-        variables = self._model.trainable_variables
+        # A program may have replaced the method of some itself.
+        variables = [each for each in self._model.trainable_variables if "assign" not in vars(each)]
         assigned: list[Any] = []
 
         def assign(variable: Any, *args: Any, **kwargs: Any) -> Any:
@@ -800,14 +802,15 @@ class Accumulation:
             for variable in variables:
                 vars(variable).pop("assign", None)
         trained = {each for accumulator in self._accumulators.values() for each in accumulator.seen}
-        for optimizer in vars(self._model).values():
+        for optimizer in _values_of(self._model):
             if isinstance(optimizer, keras.Optimizer) and optimizer not in self.optimizers:
                 trained.update(map(id, _variables_of(optimizer)))
         if not trained.issuperset(map(id, assigned)):
             self._warn_once(
                 "%s: train_step assigns trainable variables that have no gradients, such as those "
                 "of a target network, in each micro-batch and not once per update. Assign them in "
-                "a method apply of the optimizer. If it is right so, make them not trainable."
+                "a method apply of the optimizer. If once per micro-batch is intended, set their "
+                "trainable to False."
             )
 
     @contextlib.contextmanager
@@ -921,6 +924,17 @@ def _undecorated(train_step: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_trainable(variable: Any) -> bool:
     return getattr(variable, "trainable", True)
+
+
+def _values_of(model: keras.Model) -> Iterator[Any]:
+    """Yields the attributes of a model, and what lists and dictionaries among them contain."""
+    for value in vars(model).values():
+        if isinstance(value, list | tuple):
+            yield from value
+        elif isinstance(value, dict):
+            yield from value.values()
+        else:
+            yield value
 
 
 def _variables_of(optimizer: Any) -> list[Any]:

@@ -120,9 +120,11 @@ def has_own_losses(model: keras.Model, has_compiled_loss: bool) -> bool:
 
 
 def first_dimensions_of(data: Any) -> list[tf.Tensor]:
-    """Returns the first dimensions of a batch, `[] int32`. The first is the number of its samples.
+    """Returns sizes of the first dimension of a batch, `[] int32` each.
 
-    It is that of the targets or, without targets, those of all inputs. A batch of scalars has none.
+    It is that of the targets or, if there are none, those of all inputs. The first one is taken for
+    the number of samples.
+    Scalars are left out, so there may be none.
 
     Args:
         data: What `train_step` gets.

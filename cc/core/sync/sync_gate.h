@@ -204,8 +204,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
                  const std::string& worker = "");
   // Opens the gate, unless it is open since the same Prepare(). Returns FailedPrecondition unless
   // the gate is the chief's and `round` what Prepare() has output. If the chief `volunteers`, does
-  // nothing instead. A gate that a volunteer opens before anybody has added credits waits for as
-  // many workers as a round needs, even if they have never come, until AddCredits().
+  // nothing instead. If the chief volunteered and AddCredits() has not been called in this
+  // training, the first round waits for as many workers as it needs, even if they have never come,
+  // until AddCredits() or a takeover.
   Status Open(const Chief& chief, int64_t round, const Options& options, bool volunteers);
   // Begins the next round, after the gradients of `round` have been applied. Does nothing and
   // returns false if the gate does not belong to the chief, which has no deputy in this round, or
@@ -216,7 +217,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // are then waited for, even if they have never come, that each has to bring one gradient beside
   // those of the credits. Credits from before the opening have no effect. Returns
   // FailedPrecondition if the gate belongs to another chief. A negative `count` adds none, waits
-  // for no worker that has never come, and does nothing if the gate belongs to another chief.
+  // only for listed workers, and does nothing if the gate belongs to another chief.
   Status AddCredits(const Chief& chief, int64_t count);
   // Ends training: waits complete with OutOfRange until the gate is prepared again. Does nothing
   // and returns FailedPrecondition unless the gate belongs to the chief.

@@ -72,9 +72,9 @@ Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options,
       chief_.Open();
       credits_ = 0;
       num_needed_ = chief_.is_volunteer() && !has_tokens_ ? num_required : 0;
+      const auto num_listed = static_cast<int>(options_.listed.size());
       const bool expects = options_.start > Clock::duration::zero();
-      num_expected_ =
-          expects ? std::min(num_required, static_cast<int>(options_.listed.size())) : 0;
+      num_expected_ = expects ? std::min(num_required, num_listed) : 0;
       expected_until_ = Clock::now() + options_.start;
       absent_.clear();
       BeginRound(round_);
@@ -121,6 +121,7 @@ Status SyncGate::Close(const Chief& chief) {
     CompletingLock lock(&mu_, &ended_);
     if (chief_.Is(chief.view())) {
       chief_.Close();
+      has_tokens_ = false;
       ReleaseWaits();
       return Status();
     }

@@ -143,7 +143,7 @@ void SyncGate::StopExpecting() noexcept {
   try {
     absent_ = DescribeAbsent();
   } catch (const std::bad_alloc&) {
-    absent_ = "no memory";  // Short enough for std::string not to allocate.
+    absent_ = "for fewer";  // Short enough for std::string not to allocate.
   }
   for (GateWait* const wait : report_waits_) TryRelease(wait);
 }
@@ -155,9 +155,10 @@ std::string SyncGate::DescribeAbsent() const {
     if (roster_.Knows(name)) continue;
     names += (num_unknown++ == 0 ? " (" : ", ") + name;
   }
-  // Workers may have come under names that are not those of the list.
-  names = num_unknown == options_.listed.size() ? "" : names + ")";
   const int num_listed = static_cast<int>(options_.listed.size());
+  // Some may have come under names that are not in the list.
+  const bool is_known = num_unknown == static_cast<size_t>(roster_.NumUnseen(num_listed));
+  names = is_known ? names + ")" : "";
   const auto opened = expected_until_ - options_.start;
   return "no longer for " + std::to_string(roster_.NumUnseen(num_listed)) + " of " +
          std::to_string(num_listed) + " listed workers" + names + ", which have not come within " +

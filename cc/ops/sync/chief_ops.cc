@@ -118,8 +118,8 @@ listed: The names of the workers of the cluster, if they are known.
 start_secs: So many of them as a round needs are waited for until they come, but not longer than
   this after the opening. 0: not at all.
 
-If a volunteer opens the gate, and no credits have ever been added, as many workers as a round needs
-are waited for as long as it takes.
+If a volunteer opens the gate, and no credits have been added in this training, as many workers as a
+round needs are waited for, until credits are added or a takeover.
 
 FailedPrecondition if another chief has prepared the gate since. Nothing happens instead if
 `volunteers` is true.
@@ -140,7 +140,7 @@ from before the opening have no effect.
 
 session: What Condacc>SyncGateSession outputs: [] int64.
 count: Number of credits: [] int64. If it is negative, no step goes on without waiting, and no
-  worker is waited for before it comes.
+  worker is waited for but those that are listed or have come.
 chief: The name of the chief.
 
 FailedPrecondition if the gate belongs to another chief and the count is not negative.

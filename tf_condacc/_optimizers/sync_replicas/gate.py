@@ -188,7 +188,7 @@ class SyncGate:
     def add_credits(self, count: int) -> tf.Operation:
         """Returns an operation that lets `count` steps end without waiting.
 
-        If `count` is negative, all wait, and none for a worker that has never come.
+        If `count` is negative, all steps wait, but only for workers that are listed or have come.
         """
         with self.on_device():
             return ops.condacc_sync_gate_add_credits(

@@ -137,7 +137,10 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         if self._session_end.has_error():
             return
         if self._steps_made == 0 < self._steps_begun:
-            _LOG.warning("This session ends at its first step: training, or the input, has ended.")
+            _LOG.warning(
+                "This session of synchronous training ends before its first step: training has "
+                "ended, or there is no input."
+            )
         self._session_end.at_normal_end(functools.partial(self._run_last, session))
 
     def leave(self, session: v1.Session) -> None:

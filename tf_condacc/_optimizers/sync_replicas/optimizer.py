@@ -170,7 +170,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 set it alike. By default, it is what
                 ``tf.config.experimental.enable_op_determinism`` has set.
             start_secs: How long the first round waits for workers of the cluster that have not come
-                yet; later, others compute their gradients until they come. The workers are those of
+                yet; later, others compute their gradients until they come, and the chief logs once
+                who is missing, unless `report_secs` is None. The workers are those of
                 the environment variable ``TF_CONFIG`` or else of the `cluster` of
                 `tf_condacc.replica_device_setter`; if there is neither, nobody waits. With backup
                 workers, `replicas_to_aggregate` of them are enough. None for no time.

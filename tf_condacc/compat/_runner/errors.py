@@ -112,7 +112,7 @@ def hint(error: BaseException) -> str | None:
             return _of_name(match["module"], match["name"])
         if match and match["name"].startswith("BoostedTrees"):
             return "use the package tensorflow-decision-forests"
-        if match and match["module"].startswith(_KERAS):
+        if match and _KERAS in sys.modules and re.match(rf"({_KERAS}|keras)\b", match["module"]):
             return _of_keras(f"{match['module']}.{match['name']}")
     if isinstance(error, ModuleNotFoundError):
         return _of_module(error.name or "")

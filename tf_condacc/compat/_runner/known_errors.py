@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from condacc import _python2
-from condacc._python2 import first_match
 
 # What to do about names that Python 3 has lost since, and the messages that tell of them.
 _OF_PYTHON3 = {
@@ -61,7 +60,7 @@ def advice(error: BaseException) -> str | None:
     text = str(error)
     if (found := _python2.advice(error)) is not None:
         return found
-    if (found := first_match(_OF_PYTHON3, text)) is not None:
+    if (found := _python2.first_match(_OF_PYTHON3, text)) is not None:
         return f"Python {sys.version_info.major}.{sys.version_info.minor} no longer has it: {found}"
     if match := _OF_SCIPY.search(text):
         return _of_scipy(match)
