@@ -109,7 +109,7 @@ SKIPPED = {
     "Python 2, with advice": (TEXT + "print 'x'\n", "; programs must be Python 3: convert it, for"),
     "mixed tabs": (
         TEXT + "if 1:\n        x = 1\n\ty = 2\n",
-        "the output of `expand -t 8 ./bad.py`",
+        "of `expand -t 8 ./bad.py`",
     ),
     "no UTF-8": (TEXT.encode("latin-1"), "it is not utf-8"),
     "no UTF-8 at once": (b"# \xff\n" + TEXT.encode(), "invalid or missing encoding"),
