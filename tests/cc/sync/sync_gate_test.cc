@@ -329,7 +329,9 @@ TEST_F(SyncGateTest, AGateThatAVolunteerHasOpenedWithoutTokensWaitsForItsWorkers
     SCOPED_TRACE(added);
     gate_ = NewGate();
     workers_.clear();
-    if (added == 0) ASSERT_TRUE(gate_->AddCredits({"v"}, -1).ok());
+    if (added == 0) {
+      ASSERT_TRUE(gate_->AddCredits({"v"}, -1).ok());
+    }
     SyncGate::Prepared prepared;
     ASSERT_TRUE(gate_->Prepare({"v"}, 0, /*volunteers=*/true, &prepared, "w0").ok());
     ASSERT_TRUE(gate_->Open({"v"}, prepared.round, options, /*volunteers=*/true).ok());
@@ -340,7 +342,9 @@ TEST_F(SyncGateTest, AGateThatAVolunteerHasOpenedWithoutTokensWaitsForItsWorkers
     EXPECT_EQ(w(0).is_waiting(), added > 0);
     EXPECT_TRUE(gate_->AddCredits({"another"}, -1).ok());
     EXPECT_EQ(w(0).is_waiting(), added > 0) << "another chief has added none";
-    if (added == 1) ASSERT_TRUE(gate_->AddCredits({"v"}, -1).ok());
+    if (added == 1) {
+      ASSERT_TRUE(gate_->AddCredits({"v"}, -1).ok());
+    }
     EXPECT_EQ(w(0).is_waiting(), added == 2);
     if (added == 2) Step(1);
   }
