@@ -97,7 +97,8 @@ def bring_back() -> None:
     Python and for its own, and ``time.clock`` is the processor time, as on Linux. ``np.reshape``
     and ``np.fromstring`` accept again what NumPy 1 accepted, and ``np.lib`` has functions of NumPy.
     """
-    inspect.getargspec = _getargspec  # That of Python 3.10 refuses functions with annotations.
+    # That of Python 3.10 refuses functions with annotations.
+    inspect.getargspec = _getargspec  # type: ignore[assignment]
     for owner, names in _REMOVED:
         for name, value in names.items():
             if name not in vars(owner):
