@@ -11,9 +11,9 @@
 namespace condacc {
 
 TimerQueue& TimerQueue::Global() noexcept {
-  // The queue is in static memory, because callers that may not throw can be the first to use it. It
-  // is never destroyed, because its thread may outlive main(). If pthread_atfork() fails for lack of
-  // memory, the child of a fork() has a copy of the queue.
+  // The queue is in static memory, because callers that may not throw can be the first to use it.
+  // It is never destroyed, because its thread may outlive main(). If pthread_atfork() fails for
+  // lack of memory, the child of a fork() has a copy of the queue.
   alignas(TimerQueue) static unsigned char memory[sizeof(TimerQueue)];
   static TimerQueue* const queue = [] {
     // The child of a fork() has no thread of the queue, and another thread may have held the lock.
