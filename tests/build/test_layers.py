@@ -30,7 +30,9 @@ ROOMS = (
     "_typing",
 )
 SHARED = (
+    "condacc._interrupts",
     "condacc._program",
+    "condacc._python2",
     "condacc.advice",
     "condacc.extras",
     "condacc.libraries",
