@@ -44,7 +44,10 @@ def error_of(statement):
         ("{}.iteritems()", "programs must be Python 3"),
         ("import urllib2", "programs must be Python 3"),
         ("tf.mul(1, 2)", "mul is a name of TensorFlow 0: use tf.multiply"),
-        ("tf.estimator.BoostedTreesClassifier", "the package tensorflow-decision-forests"),
+        (
+            "raise AttributeError(\"module 'tf' has no attribute 'BoostedTreesModel'\")",
+            "the package tensorflow-decision-forests",
+        ),
         (
             "from tf_condacc.compat._runner.keras.utils import no_name",
             "which has no keras.utils.no_name",

@@ -111,7 +111,9 @@ def test_the_report_as_json(program, capsys):
 
 
 def test_a_remedy_is_written_once_per_file_and_at_each_place_of_the_json(program, capsys):
-    program.write_text("import tensorflow as tf\ntf.nn.rnn_cell.LSTMCell(1)\ntf.nn.rnn_cell.GRUCell(2)\n")
+    program.write_text(
+        "import tensorflow as tf\ntf.nn.rnn_cell.LSTMCell(1)\ntf.nn.rnn_cell.GRUCell(2)\n"
+    )
     Path("other.py").write_text(program.read_text())
     assert command.main(["."]) == 0
     lines = capsys.readouterr().out.splitlines()

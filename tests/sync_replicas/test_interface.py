@@ -289,6 +289,7 @@ def test_workers_are_named_after_their_device_their_cluster_or_their_process(mon
 def test_tensorflow_does_not_warn_of_a_step_that_it_reads_early(v1_graph, monkeypatch):
     logger, lines = tf.get_logger(), []
     monkeypatch.setattr(logger, "filters", [])
+    monkeypatch.setattr(logger, "isEnabledFor", lambda level: True)
     monkeypatch.setattr(logger, "handlers", [SimpleNamespace(level=0, handle=lines.append)])
 
     def run_without_increase():

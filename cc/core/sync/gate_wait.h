@@ -61,6 +61,9 @@ struct GateWait : Waiter<GateWait> {
 
   // The fields below are guarded by the lock of the gate.
   bool is_cancelled = false;
+  // True if the worker has come for the first time after its training has ended.
+  bool is_late = false;
+  Clock::time_point began;  // When the wait began.
 
   void Complete() {
     const Done function = std::exchange(done, nullptr);

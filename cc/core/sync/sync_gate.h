@@ -177,8 +177,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // - FailedPrecondition if another run has replaced the worker's;
   // - for kNextRound, OutOfRange after Close(), and Cancelled if the chief of the same run has been
   //   dismissed. kOpening waits for the next opening instead. But if the worker comes for the
-  //   first time after Close(), and was one of Options::num_workers, this wait ends at once: the
-  //   first step of the worker will be told of the end.
+  //   first time after Close(), and was one of Options::num_workers, this wait ends after
+  //   Options::report: the first step of the worker will be told of the end.
   // The errors of a chief's wait are
   // - OutOfRange after Close() of a gate that is the chief's, or after Dismiss();
   // - FailedPrecondition if another chief has replaced this one, or if no worker is left.
@@ -320,7 +320,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void ArmTimer() noexcept CONDACC_REQUIRES(mu_);
   void CancelTimer() noexcept CONDACC_REQUIRES(mu_);
   Clock::time_point NextDeadline() const noexcept CONDACC_REQUIRES(mu_);
-  // Returns when a wait for a report is due.
+  // Returns when a wait for an opening or a report is due.
   Clock::time_point DeadlineOf(const GateWait& wait) const noexcept CONDACC_REQUIRES(mu_);
   // Finds out anew when the first of them is due.
   void FindWaitDeadline() noexcept CONDACC_REQUIRES(mu_);
@@ -381,7 +381,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   EndedWaits<GateWait> ended_ CONDACC_GUARDED_BY(mu_);
   TimerQueue::Ticket timer_ CONDACC_GUARDED_BY(mu_) = TimerQueue::kNoTicket;
   Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
-  // When the first wait for a report is due, or earlier: waits that have ended since
+  // When the first wait for an opening or a report is due, or earlier: waits that have ended since
   // then are not taken into account.
   Clock::time_point wait_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
 };

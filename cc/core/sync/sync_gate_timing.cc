@@ -57,6 +57,10 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
 }
 
 SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noexcept {
+  // A worker may have come too late for its training.
+  if (wait.is_late && chief_.is_closed() && options_.report > Clock::duration::zero()) {
+    return wait.began + options_.report;
+  }
   if (wait.what != GateWait::For::kReport || wait.after == round_) return Clock::time_point::max();
   // If no worker waits when a report is due, the gate checks again after the same time.
   const auto patience = std::max(wait.patience, SyncGate::kShortestDuration);
@@ -67,8 +71,10 @@ SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noe
 
 void SyncGate::FindWaitDeadline() noexcept {
   wait_deadline_ = Clock::time_point::max();
-  for (const GateWait* const wait : report_waits_) {
-    wait_deadline_ = std::min(wait_deadline_, DeadlineOf(*wait));
+  for (const GateWait::List* const list : {&open_waits_, &report_waits_}) {
+    for (const GateWait* const wait : *list) {
+      wait_deadline_ = std::min(wait_deadline_, DeadlineOf(*wait));
+    }
   }
 }
 
@@ -87,6 +93,9 @@ void SyncGate::OnTimer() {
       ReleaseWaits();
     }
     if (has_waiting_workers()) ReleaseReports(now);
+    for (GateWait* const wait : open_waits_) {
+      if (now >= DeadlineOf(*wait)) Release(wait, GateWait::End());
+    }
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
                          now >= round_began_ + options_.report;
     if (is_late && has_waiting_workers()) {

@@ -35,17 +35,15 @@ const GateWait::End SyncGate::kReplacedWorker{
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
   CompletingLock lock(&mu_, &ended_);
-  // The training of a worker that comes for the first time may have ended.
-  const bool is_late = wait->what == GateWait::For::kOpening && chief_.is_closed() &&
-                       !roster_.Knows(wait->who) && roster_.NumUnseen(options_.num_workers) > 0;
+  wait->is_late = wait->what == GateWait::For::kOpening && chief_.is_closed() &&
+                  !roster_.Knows(wait->who) && roster_.NumUnseen(options_.num_workers) > 0;
+  wait->began = Clock::now();
   const bool is_replaced = wait->is_of_worker() && !NoteWait(*wait);
   ListOf(*wait)->PushBack(wait);
   if (is_replaced) {
     Release(wait.get(), kReplacedWorker);
   } else if (wait->is_cancelled) {
     Release(wait.get(), kCancelled);
-  } else if (is_late) {
-    Release(wait.get(), kEvent);
   } else if (wait->what == GateWait::For::kFullRound && chief_.Is({wait->run, wait->session})) {
     chief_came_ = true;
     chief_.SetGone(false);

@@ -140,8 +140,8 @@ REGISTER_OP("Condacc>SyncGateAwaitOpen")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
-Waits until the gate is open. A worker that comes for the first time when training has ended does not
-wait; its first step ends with OutOfRange.
+Waits until the gate is open. A worker that comes for the first time when training has ended waits for
+the next opening for `report_secs`; then its first step ends with OutOfRange.
 
 round: The current round: [] int64.
 worker: The name of the worker.

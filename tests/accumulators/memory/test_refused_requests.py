@@ -356,7 +356,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "sync_gate_add_credits": _on_gate(
         lambda: Gate().open(), _call("add_credits", NUMBER, NUMBER, "c")
     ),
-    "sync_gate_expect": _on_gate(lambda: Gate().open(), _call("expect", NUMBER, "c", 1, 60.0)),
     "sync_gate_await_full": _on_gate(lambda: Gate().full(), _call("await_full", NUMBER, "c")),
     "sync_gate_advance": _on_gate(
         lambda: Gate().full(),

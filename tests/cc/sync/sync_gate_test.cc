@@ -225,11 +225,12 @@ TEST_F(SyncGateTest, AChiefThatCountsItsCreditsWaitsForTheWorkersThatItNeeds) {
   }
 }
 
-TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedIsToldAtOnce) {
+TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIsThenTold) {
   int64_t round = 0;
   ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
+  options.report = seconds(20);
   ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
   BeginSession(gate_, "w0");
   ASSERT_TRUE(gate_->Close({"c"}).ok());
@@ -237,6 +238,9 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedIsToldAtOnce) {
   Worker late(gate_, "w1");
   const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w1");
   const RecordedWaitPtr stranger = BeginWait(gate_, For::kOpening, "w2");
+  AdvanceClock(seconds(19));
+  EXPECT_FALSE(opening->has_ended());
+  AdvanceClock(seconds(1));
   ASSERT_TRUE(opening->has_ended());
   EXPECT_EQ(opening->code(), StatusCode::kOk);
   EXPECT_FALSE(late.Claim());

@@ -85,7 +85,7 @@ class _Imports(ast.NodeTransformer):
         path, asname = alias.name, alias.asname
         if path.partition(".")[0] == "keras" and _is_tf_keras():
             yield _statement(node, alias, _public_path(path), asname or "keras")
-            if asname is None:
+            if asname is None and path != "keras":
                 yield _statement(node, alias, _KERAS, "keras")
         elif path.partition(".")[0] != "tensorflow":
             yield _statement(node, alias, path, asname)

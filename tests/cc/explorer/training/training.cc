@@ -143,7 +143,7 @@ Training::WaitEnd Training::Await(GateWait::For what, const Actor& who, int64_t 
     if (++*num_ends > 1) Fail("a wait is completed twice");
     Wake(num_ends.get());
   });
-  const auto position = waits_.insert(waits_.end(), {wait});
+  const auto position = waits_.insert(waits_.end(), wait);
   if (is_fragile && Draw(12) == 0) {
     Spawn("cancel", [gate = gate_, wait, delay = Draw(100)] {
       Sleep(delay);
@@ -152,15 +152,14 @@ Training::WaitEnd Training::Await(GateWait::For what, const Actor& who, int64_t 
   }
   if (cancels_waits_) CancelWait(*gate_, wait);
   BeginWait(*gate_, wait);
-  position->began = Now();
   while (*num_ends == 0) BlockOn(num_ends.get(), "waits at the gate");
   waits_.erase(position);
   return {CodeOf(*gate_, *wait), wait->round};
 }
 
 void Training::CancelWaits() {
-  const std::list<OpenWait> waits = waits_;
-  for (const OpenWait& open : waits) CancelWait(*gate_, open.wait);
+  const std::list<GateWait::Ptr> waits = waits_;
+  for (const GateWait::Ptr& wait : waits) CancelWait(*gate_, wait);
 }
 
 // A chief may wait if no worker is left, and a worker if no chief is left that could open the gate

@@ -175,11 +175,7 @@ class Training {
   HoldBudget budget_{size_t{1} << 30};
   std::vector<std::unique_ptr<Accumulator>> accumulators_;
   std::shared_ptr<SyncGate> gate_;
-  struct OpenWait {
-    GateWait::Ptr wait;
-    Time began = kNever;  // When the gate had noted it.
-  };
-  std::list<OpenWait> waits_;  // Those that have not ended.
+  std::list<GateWait::Ptr> waits_;  // Those that have not ended.
 
   int num_running_ = 0;       // Workers and chiefs.
   int num_workers_left_ = 0;  // Workers that have not ended for good.

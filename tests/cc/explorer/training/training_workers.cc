@@ -31,10 +31,10 @@ void Training::EndComing(const Actor& worker, size_t coming, bool is_sure) {
   Coming& ended = comings_[worker.name][coming];
   ended.returned = Now();
   ended.is_sure = is_sure;
-  for (const auto& [wait, began] : waits_) {
+  for (const GateWait::Ptr& wait : waits_) {
     const bool is_of_other = wait->who == worker.name && wait->run != worker.run;
     if (!is_sure || !is_of_other || !wait->is_waiting()) continue;
-    if (began < ended.began) {
+    if (wait->began.time_since_epoch().count() < ended.began) {
       Fail("a run has come, and another one that it replaces still waits");
     }
   }
