@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _PYTHON3 = "programs must be Python 3: convert it, for example with 2to3"
-# What 2to3 leaves to do (nothing if it is empty), and the messages that programs of Python 2 get.
+# Patterns of the messages that programs of Python 2 get, by what is left to do after 2to3. An empty
+# text means that nothing is.
 _OF_PYTHON2 = {
     "": (
         r"Missing parentheses in call to|multiple exception types must be parenthesized"

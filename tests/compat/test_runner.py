@@ -216,7 +216,7 @@ def test_train_and_evaluate_trains_under_the_launcher(tmp_path):
 # Programs of public collections, rewritten for small data. The first two stand for all of them.
 _OF_KERAS = ["images", "in_sessions", "backend_functions", "callback_list", "gan", "generators"]
 _OF_KERAS += ["own_layers", "saved_models", "texts", "two_inputs"]
-# What the programs import in plain tf.keras, by what they import of Keras.
+# The imports of plain tf.keras that replace those of Keras, by patterns of the latter.
 _PLAIN = {
     r"^import keras$": "from tensorflow.compat.v1 import keras",
     r"^from keras(\.\w+)": r"from tensorflow.compat.v1.keras\1",

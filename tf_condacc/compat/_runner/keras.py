@@ -37,7 +37,7 @@ _MOVED = {
     r"utils\.(conv|data|generic|io|layer|np|vis)_utils": ("utils",),
 }
 _ORDERINGS = {"tf": "channels_last", "th": "channels_first"}
-# What the backend had and that of tf.keras lacks: TensorFlow, and the data format by its old name.
+# Names of the old backend that tf.keras lacks: TensorFlow, and old names of the data format.
 _OF_BACKEND = types.SimpleNamespace(
     tf=v1,
     image_dim_ordering=lambda: "th" if "first" in v1.keras.backend.image_data_format() else "tf",
