@@ -17,7 +17,8 @@ TimerQueue& TimerQueue::Global() noexcept {
   alignas(TimerQueue) static unsigned char memory[sizeof(TimerQueue)];
   static TimerQueue* const queue = [] {
     // The child of a fork() has no thread of the queue, and another thread may have held the lock.
-    // So a new queue takes the place of the copy, whose functions are neither called nor destroyed.
+    // The child therefore makes a new queue in the place of the copy, and never calls or destroys
+    // the copied functions.
     pthread_atfork(nullptr, nullptr, [] { new (memory) TimerQueue; });
     return new (memory) TimerQueue;
   }();
