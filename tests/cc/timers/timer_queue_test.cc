@@ -213,7 +213,7 @@ TEST(TimerQueue, OfAForkedProcessReturnsThePagesOfItsPool) {
     const size_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
     pool.Give(static_cast<char*>(begin) + before, 1, kHugePageBytes);
   };
-  PagePool& pool = *new PagePool(milliseconds(1));  // Pools are never destroyed.
+  static PagePool& pool = *new PagePool(milliseconds(1));  // Pools are never destroyed.
   const BusyQueue busy;
   give_page_to(pool);
   EXPECT_TRUE(HoldsInAChild([&] {
