@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 CHIEF_JOBS = ("chief", "master")
 PS_JOB = "ps"
 EVALUATOR_JOB = "evaluator"
+# Set in the tasks of `condacc launch`, whose servers serve one run of the program only.
+LAUNCHED = "TF_CONDACC_LAUNCHED"
 _MAX_PORT = 65535
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from condacc import _times
 from condacc.launch._cluster import Place, filled, tf_config
 from condacc.launch._processes import Guard, TaskProcess
+from condacc.tf_config import LAUNCHED
 
 _CANNOT_START = 126
 
@@ -48,7 +49,7 @@ class Task:
         self.status: int | None = None
         self.restart_at: float | None = None
         self.note = ""
-        own = {"TF_CONFIG": tf_config(cluster, place), "PYTHONUNBUFFERED": "1"}
+        own = {"TF_CONFIG": tf_config(cluster, place), LAUNCHED: "1", "PYTHONUNBUFFERED": "1"}
         self._environment = {**defaults, **os.environ, **own}
         self._command = filled(command, cluster, place)
         self._started_at = 0.0

@@ -122,14 +122,15 @@ def test_a_task_inherits_the_environment_but_not_the_terminal(launch, monkeypatc
     monkeypatch.setenv("TF_CONFIG", "{}")
     code = (
         "names = sorted(os.listdir('/proc/self/fd'), key=int)\n"
-        "print(os.environ['OF_THE_USER'], os.environ['PYTHONUNBUFFERED'], names, os.getsid(0) == "
+        "print(*map(os.environ.get, ['OF_THE_USER', 'PYTHONUNBUFFERED', 'TF_CONDACC_LAUNCHED']), "
+        "names, os.getsid(0) == "
         "os.getpid(), signal.getsignal(signal.SIGINT) is signal.default_int_handler, "
         "repr(sys.stdin.read()))"
     )
     launched = launch(code, "--ps", "0", "--workers", "1")
     assert launched.end() == 0
     # The fourth descriptor is that of the listed folder.
-    expected = "kept 1 ['0', '1', '2', '3'] True True ''"
+    expected = "kept 1 1 ['0', '1', '2', '3'] True True ''"
     assert launched.log("worker-0")[1] == expected
 
 

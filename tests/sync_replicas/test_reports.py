@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from condacc import tf_config
 from tests.support.waiting import PATIENCE_SECS, until
 
 v1 = tf.compat.v1
@@ -72,8 +73,14 @@ def test_chief_and_workers_say_who_is_missing(two_ps, training, messages):
         assert part in report.decode()
 
 
-def test_a_worker_that_comes_after_the_end_of_training_says_so(two_ps, training, messages):
-    run = training(two_ps, 1, 2, configure={"report_secs": 0.3})
+@pytest.mark.parametrize("is_launched", [False, True])
+def test_a_worker_that_comes_after_the_end_of_training_ends(
+    two_ps, training, messages, monkeypatch, is_launched
+):
+    if is_launched:
+        monkeypatch.setenv(tf_config.LAUNCHED, "1")
+    report_secs = None if is_launched else 0.3
+    run = training(two_ps, 1, 2, configure={"report_secs": report_secs})
     for task in range(2):
         run.start(task, last_step=3)
         run.train_on_thread(task)

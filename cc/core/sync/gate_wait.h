@@ -52,7 +52,7 @@ struct GateWait : Waiter<GateWait> {
   const std::string run;  // Identifies the process and graph of the worker or the chief.
   int64_t session = 0;    // The session of a chief or an observer.
   const int64_t after;
-  Clock::duration patience{};
+  Clock::duration patience{};  // Of an observer, or of a worker that is late. Without end if zero.
   Done done;
 
   End end;

@@ -177,8 +177,8 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // - FailedPrecondition if another run has replaced the worker's;
   // - for kNextRound, OutOfRange after Close(), and Cancelled if the chief of the same run has been
   //   dismissed. kOpening waits for the next opening instead. But if the worker comes for the
-  //   first time after Close(), and was one of Options::num_workers, this wait ends after
-  //   Options::report: the first step of the worker will be told of the end.
+  //   first time after Close(), and was one of Options::num_workers, this wait ends after its
+  //   patience: the first step of the worker will be told of the end.
   // The errors of a chief's wait are
   // - OutOfRange after Close() of a gate that is the chief's, or after Dismiss();
   // - FailedPrecondition if another chief has replaced this one, or if no worker is left.

@@ -58,8 +58,8 @@ SyncGate::Clock::time_point SyncGate::NextDeadline() const noexcept {
 
 SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noexcept {
   // A worker may have come too late for its training.
-  if (wait.is_late && chief_.is_closed() && options_.report > Clock::duration::zero()) {
-    return wait.began + options_.report;
+  if (wait.is_late && chief_.is_closed() && wait.patience > Clock::duration::zero()) {
+    return wait.began + wait.patience;
   }
   if (wait.what != GateWait::For::kReport || wait.after == round_) return Clock::time_point::max();
   // If no worker waits when a report is due, the gate checks again after the same time.

@@ -132,11 +132,21 @@ absl::Status ReadGate(OpKernelContext* ctx, WaitArgs* args) {
   return absl::OkStatus();
 }
 
+struct AwaitOpenAttributes : WorkerAttributes {
+  SyncGate::Clock::duration patience{};
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ReadGateDuration(ctx, "late_secs", &patience));
+    return WorkerAttributes::Read(ctx);
+  }
+};
+
 // Input: gate. Output: round.
-absl::Status ReadAwaitOpen(OpKernelContext* ctx, const WorkerAttributes& attributes,
+absl::Status ReadAwaitOpen(OpKernelContext* ctx, const AwaitOpenAttributes& attributes,
                            WaitArgs* args) {
   args->wait =
       std::make_shared<GateWait>(GateWait::For::kOpening, attributes.worker, attributes.run, 0);
+  args->wait->patience = attributes.patience;
   return ReadGate(ctx, args);
 }
 
@@ -170,7 +180,7 @@ absl::Status ReadReport(OpKernelContext* ctx, const ReportAttributes& attributes
 }
 
 using FinishOp = WaitOp<NoAttributes, ReadFinish>;
-using AwaitOpenOp = WaitOp<WorkerAttributes, ReadAwaitOpen>;
+using AwaitOpenOp = WaitOp<AwaitOpenAttributes, ReadAwaitOpen>;
 using AwaitFullOp = WaitOp<ChiefAttributes, ReadAwaitFull>;
 using ReportOp = WaitOp<ReportAttributes, ReadReport>;
 

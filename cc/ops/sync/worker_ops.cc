@@ -137,15 +137,17 @@ REGISTER_OP("Condacc>SyncGateAwaitOpen")
     .Output("round: int64")
     .Attr("worker: string")
     .Attr("run: string = ''")
+    .Attr("late_secs: float = 0")
     .SetIsStateful()
     .SetShapeFn(ScalarsShape)
     .Doc(R"(
 Waits until the gate is open. A worker that comes for the first time when training has ended waits for
-the next opening for `report_secs`; then its first step ends with OutOfRange.
+the next opening for `late_secs`; then its first step ends with OutOfRange.
 
 round: The current round: [] int64.
 worker: The name of the worker.
 run: Identifies the process and graph of the worker, as in Condacc>SyncGateEnter.
+late_secs: The time in seconds. 0: without a limit.
 
 FailedPrecondition if another run has replaced this one.
 )");

@@ -230,14 +230,16 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
-  options.report = seconds(20);
   ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
   BeginSession(gate_, "w0");
   ASSERT_TRUE(gate_->Close({"c"}).ok());
-  const RecordedWaitPtr known = BeginWait(gate_, For::kOpening, "w0");
+  const auto begin_wait = [&](const std::string& worker) {
+    return BeginWait(gate_, For::kOpening, worker, 0, /*patience=*/seconds(20));
+  };
+  const RecordedWaitPtr known = begin_wait("w0");
   Worker late(gate_, "w1");
-  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w1");
-  const RecordedWaitPtr stranger = BeginWait(gate_, For::kOpening, "w2");
+  const RecordedWaitPtr opening = begin_wait("w1");
+  const RecordedWaitPtr stranger = begin_wait("w2");
   AdvanceClock(seconds(19));
   EXPECT_FALSE(opening->has_ended());
   AdvanceClock(seconds(1));
@@ -256,12 +258,11 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
 TEST_F(SyncGateTest, AWorkerThatComesBeforeTheEndOfATrainingThatNeverBeganWaitsForTheNextOne) {
   SyncGate::Options options;
   options.num_slots = options.num_workers = 2;
-  options.report = seconds(5);
   int64_t round = 0;
   ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
   ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
   ASSERT_TRUE(Prepare(gate_, {"c", 1}, 0, &round).ok());
-  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0");
+  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0", 0, seconds(5));
   ASSERT_TRUE(gate_->Close({"c", 1}).ok());
   AdvanceClock(seconds(30));
   EXPECT_FALSE(opening->has_ended());

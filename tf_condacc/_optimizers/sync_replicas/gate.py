@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import uuid
 from typing import Any, NamedTuple
@@ -10,12 +11,14 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from condacc import tf_config
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
 from tf_condacc._state import gate_state
 
 _LOG = logging.getLogger("tf_condacc")
 _NO_ROUND = -1
+_AT_ONCE = 1e-3
 
 
 class GateOptions(NamedTuple):
@@ -131,10 +134,19 @@ class SyncGate:
             return ops.condacc_sync_gate_lose(self.handle, worker, name="lose")
 
     def await_open(self) -> tf.Tensor:
-        """Waits until a chief has opened the gate; returns the round: `[] int64`."""
+        """Waits until a chief has opened the gate; returns the round: `[] int64`.
+
+        A worker that comes for the first time after the end of training may belong to the next one
+        on the same servers, so it waits for a while. Servers of `condacc launch` see no other one.
+        """
+        is_launched = tf_config.LAUNCHED in os.environ
         with self.on_device():
             return ops.condacc_sync_gate_await_open(
-                self.handle, worker=self._worker, run=self.graph_id, name="await_open"
+                self.handle,
+                worker=self._worker,
+                run=self.graph_id,
+                late_secs=_AT_ONCE if is_launched else self._options.report_secs,
+                name="await_open",
             )
 
     def await_full(self) -> tf.Tensor:

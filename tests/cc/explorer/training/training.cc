@@ -143,6 +143,7 @@ Training::WaitEnd Training::Await(GateWait::For what, const Actor& who, int64_t 
     if (++*num_ends > 1) Fail("a wait is completed twice");
     Wake(num_ends.get());
   });
+  if (what == GateWait::For::kOpening) wait->patience = std::chrono::nanoseconds(Draw(100));
   const auto position = waits_.insert(waits_.end(), wait);
   if (is_fragile && Draw(12) == 0) {
     Spawn("cancel", [gate = gate_, wait, delay = Draw(100)] {
