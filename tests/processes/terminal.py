@@ -6,15 +6,17 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import sys
 import termios
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.support.waiting import timed
+from tests.support.waiting import Background, timed, until
 
 _CTRL_C = b"\x03"
+_LOOKS_PER_PRESS = 1200  # Two minutes, at ten looks per second.
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Ended:
 def press_ctrl_c(arguments: Sequence[str], when: str) -> Ended:
     """Runs Python on a terminal, and presses Ctrl-C once the output matches a pattern.
 
-    How long the program takes to end is printed.
+    Python ignores an exception in a finalizer, and so the Ctrl-C that comes while one runs. If the
+    program goes on for minutes, it gets another one. How long it takes to end is printed.
 
     Args:
       arguments: Arguments of Python.
@@ -38,21 +41,33 @@ def press_ctrl_c(arguments: Sequence[str], when: str) -> Ended:
     if child == 0:
         os.execv(sys.executable, [sys.executable, *arguments])
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    output = _read(terminal, until=re.compile(when.encode()))
-    with timed("the end after Ctrl-C"):
-        os.write(terminal, _CTRL_C)
-        output += _read(terminal)
+    output = bytearray()
+    _read(terminal, output, until_match=re.compile(when.encode()))
+    reading, num_looks = Background(_read, terminal, output), 0
+
+    def has_ended() -> bool:
+        nonlocal num_looks
+        if not reading.done and num_looks % _LOOKS_PER_PRESS == 0:
+            os.write(terminal, _CTRL_C)
+        num_looks += 1
+        return reading.done
+
+    try:
+        with timed("the end after Ctrl-C"):
+            until(has_ended, "Ctrl-C ends the program", output.decode, pause_secs=0.1)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
         _, status = os.waitpid(child, 0)
-    os.close(terminal)
+        os.close(terminal)
     return Ended(output.decode(errors="replace"), os.waitstatus_to_exitcode(status))
 
 
-def _read(terminal: int, until: re.Pattern[bytes] | None = None) -> bytes:
-    """Reads the output of a program on a terminal, up to ``until`` or to the program's end."""
-    output = b""
-    while until is None or not until.search(output):
+def _read(terminal: int, output: bytearray, until_match: re.Pattern[bytes] | None = None) -> None:
+    """Reads the output of a program on a terminal, up to a pattern or to the program's end."""
+    while until_match is None or not until_match.search(output):
         try:
             output += os.read(terminal, 4096)
         except OSError:  # This is how Linux reports that the other end is closed.
             break
-    return output
