@@ -18,6 +18,10 @@ from typing import Any
 # This is set before TensorFlow is imported, because its C++ log would hide the report.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+# Some tests run a session inside of an operation of another one. TensorFlow has one thread for the
+# operations of both on a single core.
+if len(os.sched_getaffinity(0)) == 1:
+    os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
 # Processes that the tests start need some of a GPU's memory too.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 sys.path.insert(
