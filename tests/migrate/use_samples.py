@@ -148,12 +148,12 @@ SAMPLES = [
         """\
         import tensorflow as tf
         tf.summary.scalar("loss", loss), tf.summary.image("x", x, 3), map(tf.summary.text, a, b)
-        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all(), tf.summary.flush()
+        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all()
         """,
         """\
         import tensorflow as tf
         tf.compat.v1.summary.scalar("loss", loss), tf.compat.v1.summary.image("x", x, 3), map(tf.compat.v1.summary.text, a, b)
-        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all(), tf.summary.flush()
+        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all()
         """,  # noqa: E501
     ),
     sample(

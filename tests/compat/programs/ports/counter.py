@@ -14,7 +14,7 @@ def count(target, cluster, index):
     setter = tf.train.replica_device_setter(
         cluster=cluster,
         ps_device="/job:parameter_server/cpu:0",
-        worker_device="/job:worker/task:%d" % index,
+        worker_device=f"/job:worker/task:{index}",
     )
     with tf.device(setter):
         number = tf.Variable(1, name="number")

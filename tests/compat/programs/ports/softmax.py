@@ -25,7 +25,7 @@ def write_digits(folder):
             ("labels-idx1-ubyte.gz", [2049, number], labels),
         ):
             with gzip.open(os.path.join(folder, part + "-" + name), "wb") as file:
-                file.write(struct.pack(">%di" % len(header), *header) + values.tobytes())
+                file.write(struct.pack(f">{len(header)}i", *header) + values.tobytes())
 
 
 def main(_):
