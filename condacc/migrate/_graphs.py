@@ -17,33 +17,44 @@ GRAPH_NAMES = (
     "train.SingularMonitoredSession",
     "train.Supervisor",
 )
-_LAST_PARTS = {name.rpartition(".")[2] for name in GRAPH_NAMES}
+# Threads of these read variables, and the graph of a context is not that of other threads.
+_WITH_THREADS = ("train.Supervisor", "contrib.slim.learning.train")
+_LAST_PARTS = {name.rpartition(".")[2] for name in (*GRAPH_NAMES, *_WITH_THREADS)}
 _SWITCHES = ("disable_v2_behavior", "disable_eager_execution")
 # Programs with one of these build their graphs in a context, or an Estimator does.
 _OWN_GRAPHS = ("Graph", "estimator")
+_IN_THREADS = (
+    "Its threads fail in eager execution, also if the graph is built in `with "
+    "tf.Graph().as_default()`: call tf.compat.v1.disable_v2_behavior() at the beginning of the "
+    "program."
+)
 
 
 def eager_findings(source: Source) -> list[Finding]:
     """Returns a finding if a program needs a graph and neither makes one nor asks for one."""
     found = _Graphs(source)
-    if found.has_graph or not found.uses:
+    uses = found.in_threads or ([] if found.has_graph else found.uses)
+    if found.is_switched or not uses:
         return []
-    first = min(found.uses, key=source.span)
+    first = min(uses, key=source.span)
     message = f"{source.code(first)} is used without disable_v2_behavior()"
-    return [Finding(source.place(first), Code.EAGER_PROGRAM, message)]
+    remedy = _IN_THREADS if found.in_threads else ""
+    return [Finding(source.place(first), Code.EAGER_PROGRAM, message, own_remedy=remedy)]
 
 
 class _Graphs(cst.CSTVisitor):
     def __init__(self, source: Source) -> None:
         super().__init__()
         self.uses: list[cst.BaseExpression] = []
+        self.in_threads: list[cst.BaseExpression] = []
+        self.is_switched = False
         self.has_graph = False
         self._source = source
         source.module.visit(self)
 
     def visit_Call(self, node: cst.Call) -> None:
         name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-        self.has_graph |= isinstance(name, cst.Name) and name.value in _SWITCHES
+        self.is_switched |= isinstance(name, cst.Name) and name.value in _SWITCHES
 
     def visit_Name(self, node: cst.Name) -> None:
         self.has_graph |= node.value in _OWN_GRAPHS
@@ -59,3 +70,5 @@ class _Graphs(cst.CSTVisitor):
         is_called = isinstance(call, cst.Call) and call.func is whole
         if is_called and resolved is not None and resolved.name in GRAPH_NAMES:
             self.uses.append(whole)
+        if is_called and resolved is not None and resolved.name in _WITH_THREADS:
+            self.in_threads.append(whole)

@@ -28,7 +28,8 @@ DEVICE_SETTER = f"{PACKAGE}.replica_device_setter"
 SERVERS = ("train.Server", "distribute.Server")
 # Written by tf_upgrade_v2 --mode SAFETY.
 WRONG_MODULES = ("tensorflow.compat.v1.python", "tensorflow.compat.v2.python")
-KERAS_2 = ("layers", "nn.rnn_cell")
+# Besides tf.layers and cells, what tf_upgrade_v2 writes for names of tf.contrib.layers.
+KERAS_2 = ("layers", "nn.rnn_cell", "keras.initializers.VarianceScaling", "keras.regularizers")
 
 # Types of the originals' operations. Operations of this package have other types.
 OP_TYPES = frozenset(

@@ -27,9 +27,10 @@ _PREPARES = re.compile(
 )
 _MENTIONS = re.compile(r"tensorflow|Accumulator")
 _MODULES = ("contrib", "estimator", "examples", "layers", "python", "rnn_cell", "Server")
+_UPGRADED = ("initializers", "regularizers", "summary")  # Written or left by tf_upgrade_v2.
 _NAMES = sorted({name.rpartition(".")[2] for name in (*PROVIDED, *GRAPH_NAMES)} | {"device"})
 # The analysis takes long, so programs without any of these words are left out.
-_WORDS = re.compile(rf"Accumulator|import\s*\*|\b({'|'.join([*_MODULES, *_NAMES])})\b")
+_WORDS = re.compile(rf"Accumulator|import\s*\*|\b({'|'.join([*_MODULES, *_UPGRADED, *_NAMES])})\b")
 
 
 def migrate_text(text: str, with_estimator: bool = False) -> Outcome:

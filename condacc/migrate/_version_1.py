@@ -1,4 +1,4 @@
-"""Uses of what only ``tf.compat.v1`` has: ``tf.layers``, and ``tf.device`` with functions."""
+"""Uses of what only ``tf.compat.v1`` has: ``tf.layers``, old summaries, functions for devices."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from condacc.migrate._names import DEVICE_SETTER, PROVIDED, plain
 from condacc.migrate._source import Edit, Source
 
 _LAYERS = "tensorflow.layers"
+_SUMMARY = "tensorflow.summary"
+_SUMMARIES = ("audio", "histogram", "image", "scalar", "text")  # tf_upgrade_v2 leaves these.
+_NEW_SUMMARIES = re.compile(r"\bcreate_file_writer\b|\bset_step\b")
 _NEW = "tensorflow.device"
 _NAMES = {_NEW, "tensorflow.compat.v2.device"}
 _FUNCTION = re.compile(r"setter|func|fn\b|fn_", re.IGNORECASE)
@@ -21,10 +24,11 @@ _IS_NO_FUNCTION = re.compile(r"^[\w.]*\bDeviceSpec\b|^[^()]*\.device$|^['\"].*\.
 
 
 class Version1(cst.CSTVisitor):
-    """Finds the uses of TensorFlow 2's ``tf.layers`` and ``tf.device`` in a program.
+    """Finds the uses of TensorFlow 2's ``tf.layers``, ``tf.summary`` and ``tf.device``.
 
     ``tf.layers``, the only public module that tf_upgrade_v2 leaves as it is, is rewritten to
-    ``tf.compat.v1.layers``. A use of ``tf.device`` with a device setter or another function is
+    ``tf.compat.v1.layers``, and so are the functions of ``tf.summary`` that it leaves, where they
+    are used without a step. A use of ``tf.device`` with a device setter or another function is
     rewritten to ``tf.compat.v1.device``, which also accepts names of devices. A use with a value
     that may be a function is reported.
 
@@ -67,6 +71,19 @@ class Version1(cst.CSTVisitor):
     def visit_Attribute(self, node: cst.Attribute) -> None:
         if node.attr.value == "layers" and self._names(node) == {_LAYERS}:
             self._move(node)
+        elif node.attr.value == "summary" and self._is_old_summary(node):
+            self._move(node)
+
+    def _is_old_summary(self, node: cst.Attribute) -> bool:
+        """Returns whether ``tf.summary`` is that of a function for graphs, without a step."""
+        function = self._source.parents[node]
+        if not isinstance(function, cst.Attribute) or function.attr.value not in _SUMMARIES:
+            return False
+        call = self._source.parents[function]
+        args = call.args if isinstance(call, cst.Call) and call.func is function else ()
+        has_step = any(arg.keyword is not None and arg.keyword.value == "step" for arg in args)
+        is_new = has_step or _NEW_SUMMARIES.search(self._source.module.code)
+        return not is_new and self._names(node) == {_SUMMARY}
 
     def _move(self, node: cst.Attribute) -> None:
         """Rewrites a name of TensorFlow to that of ``tf.compat.v1``."""

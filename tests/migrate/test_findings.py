@@ -65,8 +65,9 @@ FOUND = {
     "a private module by its name": (TF + "tf.python.ops.x", [("TC301", 2, 1)]),
     "all names of a module": ("from tensorflow.contrib.opt import *", [("TC302", 1, 1)]),
     "layers of Keras 2": (
-        TF + "tf.compat.v1.layers.dense(x, 1)\ntf.nn.rnn_cell.LSTMCell",
-        [("TC303", 2, 1), ("TC303", 3, 1)],
+        TF + "tf.compat.v1.layers.dense(x, 1)\ntf.nn.rnn_cell.LSTMCell\n"
+        "tf.keras.regularizers.l2(0.1), tf.compat.v1.keras.initializers.VarianceScaling(1.0)",
+        [("TC303", 2, 1), ("TC303", 3, 1), ("TC303", 4, 1), ("TC303", 4, 32)],
     ),
     "a module that tf_upgrade_v2 makes up": (
         "from tensorflow.compat.v1.python.platform import tf_logging as logging",
@@ -80,6 +81,14 @@ FOUND = {
         "from tensorflow.compat.v1.train import MonitoredTrainingSession as M\n"
         "from tensorflow.compat.v1 import Session\nSession(); disable_v2_behavior",
         [("TC305", 3, 1)],
+    ),
+    "threads that do not see the graph": (
+        "from tensorflow.compat.v1 import train\nwith Graph().as_default(): train.Supervisor()",
+        [("TC305", 2, 28)],
+    ),
+    "threads of slim": (
+        TF + "slim = tf.contrib.slim\nwith tf.Graph().as_default(): slim.learning.train(op)",
+        [("TC101", 2, 8), ("TC305", 3, 31)],
     ),
     "types of operations": (
         TF + 'op.type == "AccumulatorApplyGradient"\nop.type in ["ConditionalAccumulator", "Add"]\n'
@@ -147,6 +156,8 @@ QUIET = {
     + "def main():\n    tf.compat.v1.disable_v2_behavior()\n    tf.compat.v1.Session()",
     "the class of a session": TF + "isinstance(x, tf.compat.v1.Session)",
     "a session of a graph": TF + "with tf.Graph().as_default(): tf.compat.v1.Session()",
+    "threads in version 1's behaviour": TF
+    + "tf.compat.v1.disable_v2_behavior()\ntf.compat.v1.train.Supervisor()",
     "names of devices": TF
     + "for d in devices:\n    with tf.device(d), tf.device(f'/gpu:{i}'): pass",
     "other modules": "from mine.contrib import x\nfrom . import contrib\nfrom .tensorflow import x",

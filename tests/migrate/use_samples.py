@@ -144,6 +144,27 @@ SAMPLES = [
         """,  # noqa: E501
     ),
     sample(
+        "functions of tf.summary, which tf_upgrade_v2 leaves as they are",
+        """\
+        import tensorflow as tf
+        tf.summary.scalar("loss", loss), tf.summary.image("x", x, 3), map(tf.summary.text, a, b)
+        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all()
+        """,
+        """\
+        import tensorflow as tf
+        tf.compat.v1.summary.scalar("loss", loss), tf.compat.v1.summary.image("x", x, 3), map(tf.compat.v1.summary.text, a, b)
+        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all()
+        """,  # noqa: E501
+    ),
+    sample(
+        "summaries of TensorFlow 2",
+        """\
+        import tensorflow as tf
+        with tf.summary.create_file_writer(folder).as_default():
+            tf.summary.scalar("loss", loss, steps)
+        """,
+    ),
+    sample(
         "tf.device with a device setter that was rewritten before",
         """\
         import tensorflow
