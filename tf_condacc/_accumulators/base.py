@@ -367,7 +367,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
         attributes = dict(self._ATTRIBUTES)
         if self._num_contributors:
-            attributes.update(deterministic=True, num_contributors=self._num_contributors)
+            attributes["num_contributors"] = self._num_contributors
         make_op = functools.partial(self._op("accumulator"), **attributes)
         name = name or self._DEFAULT_NAME
         _check_reduction(reduction_type, self._REDUCTIONS, name)

@@ -38,7 +38,6 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
     state.sum.num_accumulated = round->num_accumulated;
     status = round->sum->BeginSave(&state.sum);
     if (!status.ok()) return Error(status.code(), status.message());
-    state.has_sum = state.sum.num_ready() > 0;
     round->work = Work::kSaving;
   }
   {
@@ -121,7 +120,7 @@ Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& work
   };
   try {
     SumMemory unused;
-    return state->has_sum ? sum.RunSave(workspace, write) : write(Shape(), &unused);
+    return state->sum.num_ready() > 0 ? sum.RunSave(workspace, write) : write(Shape(), &unused);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "Out of memory");
   }
@@ -133,7 +132,7 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   RoundSum& sum = *restored->sum;
   SavedState state;
   Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
-  if (status.ok() && state.has_sum) status = sum.Restore(state.sum, workspace);
+  if (status.ok() && state.sum.num_ready() > 0) status = sum.Restore(state.sum, workspace);
   if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
   if (!status.ok()) return Error(status.code(), status.message());
   restored->num_appended = state.sum.num_appended;

@@ -13,7 +13,7 @@ namespace {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 constexpr char kMagic[8] = {'c', 'o', 'n', 'd', 'a', 'c', 'c', '\0'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kAlignment = 64;
 constexpr int64_t kMaxRank = 254;                // That of TensorFlow's tensors.
 constexpr int64_t kMaxCount = int64_t{1} << 53;  // No counter has ever come so far.
@@ -176,8 +176,6 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
   writer->Put(spec.kind);
   writer->Put(spec.dtype);
   writer->Put(spec.reduction);
-  writer->Put<uint32_t>(options.in_order_of_contributors() ? 1 : 0);
-  writer->Put<uint32_t>(state.has_sum ? 1 : 0);
   writer->Put(spec.num_contributors);
   writer->Put<uint64_t>(num_bytes);
   writer->PutShape(spec.shape);
@@ -194,7 +192,7 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
     if (options.in_order_of_contributors()) writer->Put(state.sum.arrivals[i].weight);
   }
   writer->Put<uint64_t>(state.sum.early.size());
-  if (state.has_sum) {
+  if (state.sum.num_ready() > 0) {
     const Shape& shape = state.sum.shape;
     writer->PutShape(shape);
     if (kind == SumKind::kSparse) {
@@ -231,7 +229,7 @@ bool CountElements(const Shape& shape, size_t* product) {
 
 bool IsWeight(double weight) { return std::isfinite(weight) && !std::signbit(weight); }
 
-Status ReadCounts(StateReader* reader, bool in_order, SavedState* state) {
+Status ReadCounts(StateReader* reader, SavedState* state) {
   state->global_step = reader->Get<int64_t>();
   state->num_dropped = reader->Get<int64_t>();
   state->last_dropped_step = reader->Get<int64_t>();
@@ -244,12 +242,12 @@ Status ReadCounts(StateReader* reader, bool in_order, SavedState* state) {
     return Damaged("expected a number of dropped gradients, got " +
                    std::to_string(state->num_dropped));
   }
-  const bool counts_fit =
-      sum.num_accumulated >= (state->has_sum ? 1 : 0) && sum.num_accumulated <= sum.num_appended &&
-      sum.num_appended <= kMaxCount && (state->has_sum || in_order || sum.num_appended == 0);
+  const bool counts_fit = sum.num_accumulated >= 0 && sum.num_accumulated <= sum.num_appended &&
+                          sum.num_appended <= kMaxCount &&
+                          (sum.num_accumulated > 0 || sum.num_appended == 0);
   if (!counts_fit) {
     return Damaged("got " + std::to_string(sum.num_accumulated) + " accumulated gradients of " +
-                   std::to_string(sum.num_appended) + (state->has_sum ? "" : " without a sum"));
+                   std::to_string(sum.num_appended));
   }
   // A total of finite weights may be infinite.
   const bool is_total = sum.total_weight >= 0 && !std::signbit(sum.total_weight);
@@ -293,8 +291,7 @@ Status CheckArrivals(const SavedState& state, int64_t num_contributors, uint64_t
   const SavedSum& sum = state.sum;
   const size_t size = sum.arrivals.size();
   const bool counts_fit = size == static_cast<uint64_t>(sum.num_accumulated) &&
-                          sum.num_appended == sum.num_accumulated && num_early <= size &&
-                          state.has_sum == (num_early < size);
+                          sum.num_appended == sum.num_accumulated && num_early <= size;
   if (!counts_fit) return Damaged("its numbers of contributors and of gradients do not fit");
   double total_weight = 0;
   for (size_t i = 0; i < size; ++i) {
@@ -336,7 +333,7 @@ Status ReadSumAndEarly(StateReader* reader, bool is_sparse, ElementType type, ui
                        SavedState* state) {
   SavedSum& sum = state->sum;
   Status status;
-  if (state->has_sum) {
+  if (static_cast<uint64_t>(sum.num_accumulated) > num_early) {
     status = ReadValues(reader, SumTypeOf(type), &sum.shape, is_sparse ? &sum.indices : nullptr,
                         &sum.weights, &sum.values);
   }
@@ -382,8 +379,6 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
   got.kind = reader.Get<uint32_t>();
   got.dtype = reader.Get<uint32_t>();
   got.reduction = reader.Get<uint32_t>();
-  const auto deterministic = reader.Get<uint32_t>();
-  const auto has_sum = reader.Get<uint32_t>();
   got.num_contributors = reader.Get<int64_t>();
   const auto size = reader.Get<uint64_t>();
   got.shape = reader.GetShape();
@@ -393,15 +388,11 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
     return BadState("The saved state is that of another accumulator: expected " +
                     expected.ToString() + ", got " + got.ToString());
   }
-  const bool in_order = options.in_order_of_contributors();
-  if (deterministic != (in_order ? 1 : 0) || has_sum > 1) {
-    return BadState("The saved state has features that this version does not have");
-  }
   if (size != num_bytes) {
     return Damaged("expected " + std::to_string(size) + " bytes, got " + std::to_string(num_bytes));
   }
-  state->has_sum = has_sum == 1;
-  Status status = ReadCounts(&reader, in_order, state);
+  const bool in_order = options.in_order_of_contributors();
+  Status status = ReadCounts(&reader, state);
   if (status.ok()) status = ReadContributions(&reader, in_order, state);
   if (!status.ok()) return status;
   const auto num_early = reader.Get<uint64_t>();

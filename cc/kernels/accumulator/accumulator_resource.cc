@@ -121,18 +121,6 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
   return options;
 }
 
-// Reads whether gradients are added in the order of their contributors.
-absl::Status ReadOrder(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
-  bool is_deterministic = false;
-  TF_RETURN_IF_ERROR(ctx->GetAttr("deterministic", &is_deterministic));
-  TF_RETURN_IF_ERROR(ctx->GetAttr("num_contributors", &spec->num_contributors));
-  if (is_deterministic == (spec->num_contributors > 0)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Expected num_contributors ", is_deterministic ? ">= 1" : "0",
-                   " with deterministic=", is_deterministic ? "true" : "false", ", got ",
-                   spec->num_contributors, " (accumulator '", spec->name, "')"));
-}
-
 }  // namespace
 
 AccumulatorResource::AccumulatorResource(const AccumulatorSpec& spec, const Device& device,
@@ -178,7 +166,9 @@ absl::Status ReadSpec(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("shape", &spec->shape));
   TF_RETURN_IF_ERROR(ctx->GetAttr("reduction_type", &spec->reduction_type));
   if (spec->kind == &kDense) TF_RETURN_IF_ERROR(ctx->GetAttr("holds", &spec->holds));
-  if (!spec->kind->is_tower) TF_RETURN_IF_ERROR(ReadOrder(ctx, spec));
+  if (!spec->kind->is_tower) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("num_contributors", &spec->num_contributors));
+  }
   if (spec->reduction_type == "SUM" || !tensorflow::DataTypeIsInteger(spec->dtype)) {
     return absl::OkStatus();
   }

@@ -11,7 +11,6 @@ REGISTER_OP("Condacc>DenseAccumulator")
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM'} = 'MEAN'")
     .Attr("holds: bool = true")
-    .Attr("deterministic: bool = false")
     .Attr("num_contributors: int >= 0 = 0")
     .Attr("anonymous: bool = false")
     .Attr("container: string = ''")
@@ -28,16 +27,15 @@ shape: Shape of the gradients, as far as it is known.
 reduction_type: Whether a take outputs the mean or the sum.
 holds: Whether several gradients are held, to be added in one pass. If false, each is added when it
   comes, except the last one before a take. The bits of the result do not depend on it.
-deterministic: If true, the gradients are added in the order of their contributors, so that the bits
-  of the result do not depend on the order in which they come. Every apply then needs a contributor.
-num_contributors: How many contributors a deterministic accumulator has: 0 to num_contributors - 1.
+num_contributors: If not 0, the gradients are those of contributors 0 to num_contributors - 1, and
+  are added in this order, so that the bits of the result do not depend on the order in which they
+  come. Every apply then needs a contributor.
 anonymous: If true, every execution makes another accumulator, which lives as long as its handle.
 container: Where an accumulator that is not anonymous is stored; the default container if empty.
 shared_name: The name by which other ops find it there. If empty, it belongs to this op alone.
 
 InvalidArgument if the shared_name is in use by an accumulator of another kind, dtype, shape,
-reduction_type or number of contributors, or if `num_contributors` is given without `deterministic`
-or the reverse.
+reduction_type or number of contributors.
 )");
 
 REGISTER_OP("Condacc>DenseApply")
@@ -79,8 +77,8 @@ the accumulator is at the gradient's local step.
 
 local_step: The step at which the gradient was computed: [] int64.
 gradient: The gradient, of the accumulator's shape.
-contributor: The number of the contributor, not negative, and lower than the num_contributors of a
-  deterministic accumulator: [] int64.
+contributor: The number of the contributor, not negative, and lower than the accumulator's
+  num_contributors, if that is not 0: [] int64.
 weight: Nothing, or the weight by which the gradient has been multiplied, as for
   Condacc>DenseApplyWeighted: [] double.
 outcome: What became of the gradient: [] int32. 1: it was added. 2: it was stale, because its local

@@ -10,7 +10,6 @@ REGISTER_OP("Condacc>SparseAccumulator")
     .Attr(kDtype)
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM', 'GLOBAL_MEAN'} = 'MEAN'")
-    .Attr("deterministic: bool = false")
     .Attr("num_contributors: int >= 0 = 0")
     .Attr("anonymous: bool = false")
     .Attr("container: string = ''")
@@ -90,8 +89,8 @@ outcome: What became of the gradient, as for Condacc>DenseApplyContribution: [] 
 InvalidArgument as for Condacc>DenseApplyContribution and Condacc>SparseApplyWeighted;
 ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
 apply another gradient. On a GPU, a take can refuse a gradient after later ones have been added. If
-the accumulator is deterministic, another gradient of its contributor is then an InvalidArgument,
-too, until the accumulator is reset.
+the accumulator adds in the order of contributors, another gradient of this one is then an
+InvalidArgument, too, until the accumulator is reset.
 )");
 
 REGISTER_OP("Condacc>SparseApplyWeighted")

@@ -212,14 +212,6 @@ def test_the_number_of_contributors_is_a_positive_integer(kind, number, error):
         kind.deterministic(number, tf.float32, [2])
 
 
-@pytest.mark.parametrize("attributes", [{"deterministic": True}, {"num_contributors": 2}])
-def test_the_operation_needs_both_attributes(attributes):
-    with pytest.raises(InvalidArgument, match=r"num_contributors .* \(accumulator 'odd'\)"):
-        tf_condacc._ops.native.ops.condacc_dense_accumulator(
-            tf.float32, [2], shared_name="odd", **attributes
-        )
-
-
 @pytest.mark.weighted_means("sparse")
 @every_mode
 @dense_and_sparse
@@ -285,7 +277,7 @@ def test_programs_saved_before_contributions_had_weights_still_run():
         outcome = accumulator.apply_contribution([2.0], 7).name
         definition = graph.as_graph_def()
     for node in definition.node:
-        for attribute in ("num_weights", "deterministic", "num_contributors"):
+        for attribute in ("num_weights", "num_contributors"):
             node.attr.pop(attribute, None)
     with tf.Graph().as_default() as graph, v1.Session() as session:
         tf.import_graph_def(definition, name="")

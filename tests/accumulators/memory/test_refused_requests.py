@@ -261,7 +261,7 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "dense_apply_contribution that is early": _on_dense(
         lambda handle: ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [WEIGHT]),
-        lambda: _dense(deterministic=True, num_contributors=8, anonymous=True),
+        lambda: _dense(num_contributors=8, anonymous=True),
     ),
     "dense_apply_weighted": _on_dense(
         lambda handle: ops.condacc_dense_apply_weighted(
