@@ -1,8 +1,6 @@
 #include "cc/core/accumulator/accumulator.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <new>
 #include <string>
 
@@ -67,7 +65,7 @@ ApplyOutcome Accumulator::CheckStepAndContributor(int64_t local_step,
   if (step_counter_.DropIfStale(local_step)) return ApplyOutcome::kStale;
   if (!contributor.has_value()) return ApplyOutcome::kAdded;
   if (step_counter_.IsAhead(local_step)) return ApplyOutcome::kAhead;
-  const bool is_duplicate = round_->contributions.count(*contributor) > 0;
+  const bool is_duplicate = round_->contributors.count(*contributor) > 0;
   return is_duplicate ? ApplyOutcome::kDuplicate : ApplyOutcome::kAdded;
 }
 
@@ -90,13 +88,13 @@ ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradie
 
 Appended Accumulator::Append(Gradient&& gradient) {
   ReserveRound();
-  Round::Contributions& contributions = round_->contributions;
+  Round::Contributors& contributors = round_->contributors;
   const std::optional<int64_t> contributor = gradient.contributor;
-  if (contributor.has_value()) contributions.emplace(*contributor, gradient.number);
+  if (contributor.has_value()) contributors.insert(*contributor);
   try {
     return round_->sum->Append(std::move(gradient));
   } catch (const std::bad_alloc&) {
-    if (contributor.has_value()) contributions.erase(*contributor);
+    if (contributor.has_value()) contributors.erase(*contributor);
     throw;
   }
 }
@@ -420,18 +418,15 @@ Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& work
 }
 
 void Accumulator::RemoveRefused(Round* round) {
-  const std::vector<int64_t>& refused = round->sum->refused();
-  Round::Contributions& contributions = round->contributions;
-  for (auto next = contributions.begin(); next != contributions.end();) {
-    const bool is_refused = std::binary_search(refused.begin(), refused.end(), next->second);
-    next = is_refused ? contributions.erase(next) : std::next(next);
+  const std::vector<RoundSum::Refused>& refused = round->sum->refused();
+  int64_t num_pending = 0;
+  for (const RoundSum::Refused& each : refused) {
+    if (each.contributor.has_value()) round->contributors.erase(*each.contributor);
+    num_pending += each.number > round->num_added ? 1 : 0;
   }
   // Another gradient of the same contributor takes the place of a refused one, so such places are
   // not added yet.
-  if (!options_.sum.in_order_of_contributors()) {
-    round->num_added +=
-        refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
-  }
+  if (!options_.sum.in_order_of_contributors()) round->num_added += num_pending;
   round->num_accumulated -= static_cast<int64_t>(refused.size());
   CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
   round->sum->RemoveRefused();
@@ -457,7 +452,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     }
     // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();
-    Round::Contributions().swap(round->contributions);
+    Round::Contributors().swap(round->contributors);
   }
   Retire(round);
 }
@@ -479,7 +474,7 @@ void Accumulator::Free(const RoundPtr& round) {
   {
     MutexUnlock unlock(&mu_);
     round->sum->Clear();
-    Round::Contributions().swap(round->contributions);
+    Round::Contributors().swap(round->contributors);
   }
   Retire(round);
 }

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -196,17 +196,15 @@ class Accumulator {
     // gradients are added in that order.
     int64_t num_added = 0;
     TakePtr take;  // The take that owns the round, until it is finished.
-    // The contributors of the round's gradients, and the number of the gradient of each. There may
-    // be thousands.
-    // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
-    // may export those of std::unordered_map<int64_t, int64_t>, compiled with another version of
-    // the standard library, and its functions and ours would free a node twice if memory is
-    // refused.
+    // The contributors of the round's gradients. There may be thousands.
+    // The hash is a class of this library, so that the functions of the set are, too. TensorFlow
+    // may export those of std::unordered_set<int64_t>, compiled with another version of the
+    // standard library, and its functions and ours would free a node twice if memory is refused.
     struct Hash {
       size_t operator()(int64_t contributor) const { return std::hash<int64_t>()(contributor); }
     };
-    using Contributions = std::unordered_map<int64_t, int64_t, Hash>;
-    Contributions contributions;
+    using Contributors = std::unordered_set<int64_t, Hash>;
+    Contributors contributors;
   };
   using RoundPtr = std::shared_ptr<Round>;
 

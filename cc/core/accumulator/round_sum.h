@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,6 @@ struct SavedGradient {
 
 // A sum as it is saved. The pointers point into the bytes of a state, perhaps unaligned.
 struct SavedSum {
-  int64_t num_appended = 0;
   int64_t num_accumulated = 0;
   double total_weight = 0;
   Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
@@ -166,8 +166,13 @@ class RoundSum {
   virtual const Shape& value_shape() const = 0;
   // Frees the memory that PrepareFinish() has allocated.
   virtual void AbandonFinish() {}
-  // Returns the numbers of the gradients that the last PrepareFinish() refused, ascending.
-  const std::vector<int64_t>& refused() const { return refused_; }
+  // A gradient that was refused. See Gradient.
+  struct Refused {
+    int64_t number;
+    std::optional<int64_t> contributor;
+  };
+  // Returns the gradients that the last PrepareFinish() refused.
+  const std::vector<Refused>& refused() const { return refused_; }
   // Removes the gradients that the last PrepareFinish() refused.
   virtual void RemoveRefused() noexcept {}
   // Unlocked: returns the sum or mean of all gradients. Cannot fail for lack of memory. Only
@@ -199,7 +204,7 @@ class RoundSum {
 
   const SumOptions& options_;
   size_t held_bytes_ = 0;  // Whatever is left of them is subtracted in the end.
-  std::vector<int64_t> refused_;
+  std::vector<Refused> refused_;
 };
 
 // Makes an empty sum, which keeps a reference to the options.

@@ -1,6 +1,5 @@
 #include "cc/core/accumulator/saved_state.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -182,13 +181,11 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
   writer->Put(state.global_step);
   writer->Put(state.num_dropped);
   writer->Put(state.last_dropped_step);
-  writer->Put(state.sum.num_appended);
   writer->Put(state.sum.num_accumulated);
   writer->Put(state.sum.total_weight);
-  writer->Put<uint64_t>(state.contributions.size());
-  for (size_t i = 0; i < state.contributions.size(); ++i) {
-    writer->Put(state.contributions[i].first);
-    writer->Put(state.contributions[i].second);
+  writer->Put<uint64_t>(state.contributors.size());
+  for (size_t i = 0; i < state.contributors.size(); ++i) {
+    writer->Put(state.contributors[i]);
     if (options.in_order_of_contributors()) writer->Put(state.sum.arrivals[i].weight);
   }
   writer->Put<uint64_t>(state.sum.early.size());
@@ -234,7 +231,6 @@ Status ReadCounts(StateReader* reader, SavedState* state) {
   state->num_dropped = reader->Get<int64_t>();
   state->last_dropped_step = reader->Get<int64_t>();
   SavedSum& sum = state->sum;
-  sum.num_appended = reader->Get<int64_t>();
   sum.num_accumulated = reader->Get<int64_t>();
   sum.total_weight = reader->Get<double>();
   if (reader->has_failed()) return Damaged("it is cut off");
@@ -242,56 +238,41 @@ Status ReadCounts(StateReader* reader, SavedState* state) {
     return Damaged("expected a number of dropped gradients, got " +
                    std::to_string(state->num_dropped));
   }
-  const bool counts_fit = sum.num_accumulated >= 0 && sum.num_accumulated <= sum.num_appended &&
-                          sum.num_appended <= kMaxCount &&
-                          (sum.num_accumulated > 0 || sum.num_appended == 0);
-  if (!counts_fit) {
-    return Damaged("got " + std::to_string(sum.num_accumulated) + " accumulated gradients of " +
-                   std::to_string(sum.num_appended));
+  if (sum.num_accumulated < 0 || sum.num_accumulated > kMaxCount) {
+    return Damaged("expected a number of accumulated gradients, got " +
+                   std::to_string(sum.num_accumulated));
   }
   // A total of finite weights may be infinite.
   const bool is_total = sum.total_weight >= 0 && !std::signbit(sum.total_weight);
-  if (is_total && (sum.num_appended > 0 || sum.total_weight == 0)) return Status();
+  if (is_total && (sum.num_accumulated > 0 || sum.total_weight == 0)) return Status();
   return Damaged("expected a weight of gradients that is not negative, got " +
                  std::to_string(sum.total_weight));
 }
 
-Status ReadContributions(StateReader* reader, bool in_order, SavedState* state) {
+Status ReadContributors(StateReader* reader, bool in_order, SavedState* state) {
   const auto size = reader->Get<uint64_t>();
-  if (size > reader->num_left() / (2 * sizeof(int64_t))) return Damaged("it is cut off");
+  if (size > reader->num_left() / sizeof(int64_t)) return Damaged("it is cut off");
   if (size > static_cast<uint64_t>(state->sum.num_accumulated)) {
     return Damaged("got more contributors than gradients: " + std::to_string(size));
   }
-  std::vector<int64_t> contributors;
+  std::vector<int64_t>& contributors = state->contributors;
   contributors.reserve(size);
-  state->contributions.reserve(size);
-  int64_t previous = 0;
   for (uint64_t i = 0; i < size; ++i) {
     const auto contributor = reader->Get<int64_t>();
-    const auto number = reader->Get<int64_t>();
-    if (contributor < 0) {
-      return Damaged("got a negative contributor: " + std::to_string(contributor));
+    if (contributor < 0 || (i > 0 && contributor <= contributors.back())) {
+      return Damaged("got contributor " + std::to_string(contributor) + " out of order");
     }
-    if (number <= previous || (!in_order && number > state->sum.num_appended)) {
-      return Damaged("got gradient number " + std::to_string(number) + " out of order");
-    }
-    previous = number;
-    state->contributions.emplace_back(contributor, number);
-    if (in_order) state->sum.arrivals.push_back({contributor, reader->Get<double>()});
     contributors.push_back(contributor);
+    if (in_order) state->sum.arrivals.push_back({contributor, reader->Get<double>()});
   }
-  std::sort(contributors.begin(), contributors.end());
-  const auto repeated = std::adjacent_find(contributors.begin(), contributors.end());
-  if (repeated == contributors.end()) return Status();
-  return Damaged("got contributor " + std::to_string(*repeated) + " twice");
+  return Status();
 }
 
 // Checks the contributors and their weights if gradients are added in the order of contributors.
 Status CheckArrivals(const SavedState& state, int64_t num_contributors, uint64_t num_early) {
   const SavedSum& sum = state.sum;
   const size_t size = sum.arrivals.size();
-  const bool counts_fit = size == static_cast<uint64_t>(sum.num_accumulated) &&
-                          sum.num_appended == sum.num_accumulated && num_early <= size;
+  const bool counts_fit = size == static_cast<uint64_t>(sum.num_accumulated) && num_early <= size;
   if (!counts_fit) return Damaged("its numbers of contributors and of gradients do not fit");
   double total_weight = 0;
   for (size_t i = 0; i < size; ++i) {
@@ -299,7 +280,6 @@ Status CheckArrivals(const SavedState& state, int64_t num_contributors, uint64_t
     total_weight += weight;
     const bool is_early = i >= size - num_early;
     const bool fits = contributor < num_contributors && IsWeight(weight) &&
-                      state.contributions[i].second == contributor + 1 &&
                       (contributor > static_cast<int64_t>(i)) == is_early;
     if (!fits) return Damaged("got contributor " + std::to_string(contributor) + " out of order");
   }
@@ -393,7 +373,7 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
   }
   const bool in_order = options.in_order_of_contributors();
   Status status = ReadCounts(&reader, state);
-  if (status.ok()) status = ReadContributions(&reader, in_order, state);
+  if (status.ok()) status = ReadContributors(&reader, in_order, state);
   if (!status.ok()) return status;
   const auto num_early = reader.Get<uint64_t>();
   if (in_order) {

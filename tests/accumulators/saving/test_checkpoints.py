@@ -24,11 +24,11 @@ VALUES = [0.1, 0.2, 0.7, 1e8, -1e8, 0.3]  # Their sums depend on the order of ad
 # 3 have come, which is early.
 VERSION_2 = {
     "dense": (
-        "eNpLzs9LSUxOZmBiYGBghGIQGwbOQGlGKM0MpVlxiDOh0RDwwx6mjh1NHwMOc4gGBpvtGBgO2INoAFxjCDQ="
+        "eNpLzs9LSUxOZmBiYGBghGIQGwbOQGlGKM0MpVlxiCPrZWD4YQ+TZ2dABej6yAYGm+0YGA7Yg2gAZV8IMQ=="
     ),
     "sparse": (
-        "eNpLzs9LSUxOZmBiYABjZiBmBGIWBggQYILQUAosj8zHBZiwqhNxQNfHiML7YA8znwVFXMCBEYe5hNxBLKDMnA/2"
-        "qDTxwNjYGKTH4eyZM7bk+I9S/wPttQNa7wh0hwOQ6wgA76kPOQ=="
+        "eNpLzs9LSUxOZmBiYABjZiBmBGIWBgi4wAihmaB8ZgZUPi6AKi/igF39B3tmFL6AAyOafiay7CMVfLBHpYkHxsbG"
+        "ID0OZ8+csaW/uxkYgPbaAa13BLrDAch1BAAQsQ/x"
     ),
 }
 

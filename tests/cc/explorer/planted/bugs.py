@@ -159,8 +159,8 @@ BUGS = [
         breaks="The contributor of a bad gradient that was removed may not apply another one.",
         program="device",
         file="accumulator/accumulator.cc",
-        old="next = is_refused ? contributions.erase(next) : std::next(next);",
-        new="next = std::next(next);",
+        old="    if (each.contributor.has_value()) round->contributors.erase(*each.contributor);\n",
+        new="",
     ),
     Bug(
         breaks="A cancelled take removes bad gradients, and nobody is told.",
@@ -224,7 +224,7 @@ BUGS = [
         breaks="An apply that got no memory leaves its contributor behind.",
         program="sparse",
         file="accumulator/accumulator.cc",
-        old="    if (contributor.has_value()) contributions.erase(*contributor);\n",
+        old="    if (contributor.has_value()) contributors.erase(*contributor);\n",
         new="",
     ),
     Bug(

@@ -446,9 +446,7 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   }
   save->saved_step = state.global_step;
   save->saved_dropped = state.num_dropped;
-  for (const auto& contribution : state.contributions) {
-    save->saved_contributors.insert(contribution.first);
-  }
+  save->saved_contributors.insert(state.contributors.begin(), state.contributors.end());
 }
 
 template <class Gradients>
