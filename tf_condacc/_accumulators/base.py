@@ -544,7 +544,7 @@ class ConditionalAccumulatorBase(Trackable):
                 self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [self._accumulator_ref, required],
-                dtype,
+                (*dtype, "num_global_steps", 0),
                 lambda outputs: [pack(outputs[1:])] if outputs[0] else [],
             )
             if taken:
@@ -569,25 +569,24 @@ class ConditionalAccumulatorBase(Trackable):
         The arguments are those of `_take` and a step: if it is not None, gradients are taken only
         at that step of the accumulator.
         """
-        inputs = [self._accumulator_ref]
-        if global_step is not None:
-            inputs.append(self._step(global_step, "global_step"))
-        verb = "try_take" if global_step is None else "take_round"
+        steps = [] if global_step is None else [self._step(global_step, "global_step")]
 
         def packed(outputs: Sequence[tf.Tensor]) -> TryTakeResult:
             return TryTakeResult(outputs[0], pack(outputs[1:]))
 
         if tf.executing_eagerly():
             return eager.execute(
-                self._op_type(verb),
+                self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
-                [*inputs, host_int32(num_required)],
-                ("dtype", self._tensor_dtype.as_datatype_enum),
+                [self._accumulator_ref, host_int32(num_required), *steps],
+                ("dtype", self._tensor_dtype.as_datatype_enum, "num_global_steps", len(steps)),
                 packed,
             )
         name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
         with arguments_on_host():
-            outputs = self._op(verb)(*inputs, num_required, dtype=self._dtype, name=name)
+            outputs = self._op("try_take")(
+                self._accumulator_ref, num_required, steps, dtype=self._dtype, name=name
+            )
         return packed(outputs)
 
 
