@@ -331,12 +331,10 @@ Accumulator::Action Accumulator::NextAction(const Round& round) const {
       return IsFrontReady() && (is_idle || !round.sum->needs_preparation()) ? Action::kServe
                                                                             : Action::kNone;
     case Place::kTaken:
-      if (is_idle) return Action::kFinish;
-      return round.work == Work::kSaving ? Action::kFinishShared : Action::kNone;
+      return is_idle ? Action::kFinish : Action::kNone;
     case Place::kDiscarded:
       return is_idle ? Action::kFree : Action::kNone;
     case Place::kGone:
-    case Place::kFinishing:
       break;
   }
   return Action::kNone;
@@ -350,9 +348,6 @@ void Accumulator::Proceed(const RoundPtr& round, Call* call) {
         break;
       case Action::kFinish:
         return Finish(round, call->workspace);
-      case Action::kFinishShared:
-        if (!FinishShared(round, call->workspace)) return;
-        break;
       case Action::kFree:
         return Free(round);
       case Action::kNone:
@@ -432,18 +427,17 @@ void Accumulator::RemoveRefused(Round* round) {
   round->sum->RemoveRefused();
 }
 
-Accumulator::TakePtr Accumulator::DetachTake(Round* round) {
-  MutexLock lock(&mu_);
-  round->num_added = round->num_appended;
-  changed_.NotifyAll();
-  return std::move(round->take);
-}
-
 void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
   {
     MutexUnlock unlock(&mu_);
     Value value = round->sum->Finish(workspace);
-    const TakePtr take = DetachTake(round.get());
+    TakePtr take;
+    {
+      MutexLock lock(&mu_);
+      round->num_added = round->num_appended;
+      changed_.NotifyAll();  // Applies of borrowed gradients can return.
+      take = std::move(round->take);
+    }
     const Status& failure = value.failure;
     if (failure.ok()) {
       take->Complete(Status(), &value);
@@ -455,19 +449,6 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     Round::Contributors().swap(round->contributors);
   }
   Retire(round);
-}
-
-bool Accumulator::FinishShared(const RoundPtr& round, Workspace& workspace) {
-  round->place = Place::kFinishing;
-  bool has_finished = false;
-  {
-    MutexUnlock unlock(&mu_);
-    Value value;
-    has_finished = round->sum->FinishShared(workspace, &value);
-    if (has_finished) DetachTake(round.get())->Complete(Status(), &value);
-  }
-  round->place = has_finished ? Place::kDiscarded : Place::kTaken;
-  return round->work == Work::kNone;
 }
 
 void Accumulator::Free(const RoundPtr& round) {

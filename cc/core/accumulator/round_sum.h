@@ -83,9 +83,8 @@ struct SumMemory {
 using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Supply()
-// may run at any time. Of the other unlocked methods, one at a time runs for a sum, except that
-// FinishShared() may run beside RunSave(). Gradients may be appended during RunFold() and
-// RunSave(). During the others, only const methods may be called.
+// may run at any time. Of the other unlocked methods, one at a time runs for a sum. Gradients may
+// be appended during RunFold() and RunSave(). During the others, only const methods may be called.
 class RoundSum {
  public:
   // Keeps a reference to the options.
@@ -144,10 +143,6 @@ class RoundSum {
   // failed, or if a gradient is found to be bad. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
-  // Unlocked: does what Finish() does, in new memory. Leaves the sum as it is, because another
-  // thread may be saving it. Returns false if memory or the work is refused, and then Finish() must
-  // be called after the save.
-  virtual bool FinishShared(Workspace& /*workspace*/, Value* /*value*/) noexcept { return false; }
   // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
   // InvalidArgument if that does not fit the options, whose kind and type it has. After an error,
   // only Clear() may follow. May throw std::bad_alloc.

@@ -33,14 +33,6 @@ BUGS = [
         new="",
     ),
     Bug(
-        breaks="A take that is finished during a save frees the gradients that are being saved.",
-        program="dense",
-        file="accumulator/accumulator.cc",
-        old="  round->place = has_finished ? Place::kDiscarded : Place::kTaken;\n",
-        new="  if (has_finished) round->sum->Clear();\n"
-        "  round->place = has_finished ? Place::kDiscarded : Place::kTaken;\n",
-    ),
-    Bug(
         breaks="A take finishes a round while it is saved.",
         program="dense",
         file="accumulator/accumulator_state.cc",
