@@ -149,7 +149,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        outcome = self._outcome(grad, local_step, name or f"{self._GRADIENT_PREFIX}ApplyGradient")
+        outcome = self._outcome(grad, local_step, name)
         return None if tf.executing_eagerly() else outcome.op
 
     @not_converted
@@ -318,10 +318,11 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         Args:
             grad: The gradient: `[d0, …] dtype`.
             local_step: The step at which the gradient was computed: `[] int64`.
-            name: Name of the operation; None for the default.
+            name: Name of the operation; None for that of `apply_grad`.
             weight: Weight of the gradient: `[] real number`; None if it has none.
             contributors: The contributor: `[] int64`; empty if there is none.
         """
+        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
         gradient, weights = self._weighted(grad, weight)
         step = self._step(local_step, "local_step")
         inputs = (self._accumulator_ref, step, gradient, list(contributors), weights)

@@ -197,7 +197,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
         outcome = self._outcome(grad_indices, grad_values, grad_shape, local_step, name)
         return None if tf.executing_eagerly() else outcome.op
 
@@ -466,10 +465,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`; None if it is
                 unknown.
             local_step: The step at which the gradient was computed: `[] int64`.
-            name: Name of the operation; None for the default.
+            name: Name of the operation; None for that of `apply_grad`.
             weight: Weight of the gradient: `[] real number`; None if it has none.
             contributors: The contributor: `[] int64`; empty if there is none.
         """
+        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
         values, weights = self._weighted(grad_values, weight)
         step = self._step(local_step, "local_step")
         indices = grad_indices
