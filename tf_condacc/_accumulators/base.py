@@ -23,7 +23,7 @@ from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._state import accumulator_state
+from tf_condacc._state import SavedState
 from tf_condacc._tensorflow import (
     CompositeTensor,
     RestoreWatch,
@@ -118,7 +118,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
         self._restores = RestoreWatch()
-        self._track_trackable(accumulator_state(accumulator_ref), _STATE)
+        self._track_trackable(SavedState(accumulator_ref), _STATE)
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
             self._name = f"{scope}/" if scope else ""
@@ -454,7 +454,7 @@ class ConditionalAccumulatorBase(Trackable):
         copied._restores = RestoreWatch()
         copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
-        copied._track_trackable(accumulator_state(copied._accumulator_ref), _STATE)
+        copied._track_trackable(SavedState(copied._accumulator_ref), _STATE)
         copied.set_global_step(self.global_step())
         return copied
 

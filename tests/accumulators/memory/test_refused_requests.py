@@ -28,7 +28,6 @@ pytestmark = [isolated(stand_ins), needs_stand_ins]
 STEP = tf.constant(0, tf.int64)
 ONE = tf.constant(1)
 NUMBER = tf.constant(1, tf.int64)
-COUNTS = tf.constant([1, 2, 3], tf.int64)
 WEIGHT = tf.constant(3.0, tf.float64)
 NO = tf.constant(False)
 YES = tf.constant(True)
@@ -333,12 +332,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "staleness_gate_recent_staleness": _on_staleness_gate(
         lambda gate, step: ops.condacc_staleness_gate_recent_staleness(gate, "n")
     ),
-    "staleness_gate_save": _on_staleness_gate(
-        lambda gate, step: ops.condacc_staleness_gate_save(gate, "n")
-    ),
-    "staleness_gate_restore": _on_staleness_gate(
-        lambda gate, step: ops.condacc_staleness_gate_restore(gate, COUNTS, "n")
-    ),
     "gradients_pack": _stateless(lambda: ops.condacc_gradients_pack([DENSE], [SHAPE], ["g"])),
     "gradients_unpack": _stateless(
         lambda: ops.condacc_gradients_unpack(tf.zeros([24], tf.uint8), [FLOAT], [SHAPE])
@@ -372,8 +365,6 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "sync_gate_report": _report,
     "sync_gate_state": _on_gate(Gate, _call("state")),
-    "sync_gate_save": _on_gate(Gate, _call("save")),
-    "sync_gate_restore": _on_gate(Gate, _call("restore", COUNTS)),
     "tower_dense_sum": _stateless(lambda: _tower(ops.condacc_tower_dense_sum)),
     "tower_dense_add": _on_dense(
         lambda handle: ops.condacc_tower_dense_add(handle, DENSE),
