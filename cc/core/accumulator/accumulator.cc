@@ -25,7 +25,7 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
   Call call(&mu_, workspace);
   const ApplyResult result = Accept(local_step, workspace, &gradient);
   if (!result.is_added()) {
-    if (result.ok()) stalls_.NoteRefused(result.outcome(), local_step, contributor);
+    if (result.ok()) stalls_.NoteRefused();
     return result;
   }
   const RoundPtr round = round_;

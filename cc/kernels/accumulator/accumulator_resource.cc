@@ -53,23 +53,10 @@ std::string AboutLastDrop(const StallReport& report) {
   return text;
 }
 
-// Mentions the gradients of contributors that were refused, which num_dropped() does not count.
-std::string AboutRefusals(const StallReport& report) {
-  std::string text;
-  if (const Refusals& refused = report.duplicates; refused.count > 0) {
-    absl::StrAppend(&text, "; ", refused.count,
-                    " gradients were refused as duplicates, the last of them of contributor ",
-                    refused.last_contributor);
-  }
-  if (const Refusals& refused = report.ahead; refused.count > 0) {
-    absl::StrAppend(&text, "; ", refused.count,
-                    " gradients were refused because they were ahead of the global step, the last "
-                    "of them of contributor ",
-                    refused.last_contributor, " with local step ", refused.last_local_step);
-  }
-  const bool has_come = report.has_ever_added || report.num_dropped > 0 || !text.empty();
-  if (!has_come) text += "; no gradient has ever come to this accumulator";
-  return text;
+// Mentions it if no gradient has come, whether or not it would have been added.
+const char* AboutAbsence(const StallReport& report) {
+  const bool has_come = report.has_ever_added || report.refuses_all_since || report.num_dropped > 0;
+  return has_come ? "" : "; no gradient has ever come to this accumulator";
 }
 
 // Returns a function that logs a warning about an accumulator whose next step does not come.
@@ -87,7 +74,7 @@ std::function<void(const StallReport&)> StallLogger(const std::string& name) {
     LOG(WARNING) << what << report.num_accumulated << " of " << report.num_required
                  << " gradients at global step " << report.global_step << ", and "
                  << report.num_dropped << " stale gradients were dropped so far"
-                 << AboutLastDrop(report) << AboutRefusals(report)
+                 << AboutLastDrop(report) << AboutAbsence(report)
                  << (report.num_takes_behind == 0   ? ""
                      : report.num_takes_behind == 1 ? "; 1 more take waits behind it"
                                                     : absl::StrCat("; ", report.num_takes_behind,
