@@ -94,7 +94,7 @@ def _large(count: int) -> tf.Tensor:
 
 def _apply_large(handle: tf.Tensor, number: int) -> Any:
     rows = tf.range(number, number + len(LARGE), dtype=tf.int64)
-    return ops.condacc_sparse_apply(handle, STEP, rows, LARGE, NO_SHAPE)
+    return ops.condacc_sparse_apply(handle, STEP, rows, LARGE, NO_SHAPE, [], [])
 
 
 def _tower(op: Any, add: Any = None, *gradient: tf.Tensor) -> tf.Tensor:
