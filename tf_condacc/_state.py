@@ -1,10 +1,9 @@
-"""The states of accumulators and gates as parts of object-based checkpoints."""
+"""The states of accumulators as parts of object-based checkpoints."""
 
 from __future__ import annotations
 
 import abc
-import functools
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import tensorflow as tf
@@ -38,54 +37,25 @@ class State(Trackable):
 
 
 class SavedState(State):
-    """The state of a resource, which is a child of the resource's object in checkpoints.
+    """The state of an accumulator, which is a child of the accumulator in checkpoints.
 
     It is an object of its own, because SavedModels must not contain it: they leave out this child.
-    It refers only to the handle: a reference to the object would make a cycle.
+    It refers only to the handle: a reference to the accumulator would make a cycle.
 
     Args:
-        handle: Handle of the resource: `[] resource`.
-        dtype: Data type of the state.
-        save: Makes the operation that outputs the state, from the handle: `[n]`.
-        restore: Makes the operation that replaces the state, from the handle and a state.
+        handle: Handle of the accumulator: `[] resource`.
     """
 
-    def __init__(
-        self,
-        handle: tf.Tensor,
-        dtype: tf.DType,
-        save: Callable[..., tf.Tensor],
-        restore: Callable[..., Any],
-    ) -> None:
+    _TYPES: Mapping[str, tf.DType] = {"state": tf.uint8}
+
+    def __init__(self, handle: tf.Tensor) -> None:
         self.handle = handle
-        self._TYPES = {"state": dtype}
-        self._save = save
-        self._restore = restore
 
     def saved(self) -> dict[str, tf.Tensor]:
-        return {"state": self._save(self.handle)}
+        return {"state": ops.condacc_accumulator_save(self.handle)}
 
     def _restore_from_tensors(self, restored_tensors: Mapping[str, tf.Tensor]) -> Any:
-        return self._restore(self.handle, restored_tensors["state"])
-
-
-def accumulator_state(handle: tf.Tensor) -> SavedState:
-    """Returns the state of an accumulator."""
-    return SavedState(
-        handle, tf.uint8, ops.condacc_accumulator_save, ops.condacc_accumulator_restore
-    )
-
-
-def counter_state(gate: tf.Tensor, counter: str) -> SavedState:
-    """Returns what the staleness gate of a handle has counted under a name."""
-    save = functools.partial(ops.condacc_staleness_gate_save, counter=counter)
-    restore = functools.partial(ops.condacc_staleness_gate_restore, counter=counter)
-    return SavedState(gate, tf.int64, save, restore)
-
-
-def gate_state(handle: tf.Tensor) -> SavedState:
-    """Returns what the gate of synchronous training has counted."""
-    return SavedState(handle, tf.int64, ops.condacc_sync_gate_save, ops.condacc_sync_gate_restore)
+        return ops.condacc_accumulator_restore(self.handle, restored_tensors["state"])
 
 
 class _CopiedState(Trackable):

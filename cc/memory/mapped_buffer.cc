@@ -9,7 +9,6 @@
 #include <new>
 
 #include "cc/memory/held_bytes.h"
-#include "cc/memory/huge_pages.h"
 #include "cc/memory/page_pool.h"
 
 namespace condacc {

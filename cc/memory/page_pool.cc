@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "cc/core/base/timer_queue.h"
-#include "cc/memory/huge_pages.h"
 
 namespace condacc {
 namespace {
@@ -63,6 +62,13 @@ bool Move(void* page, void* to) {
 }
 
 }  // namespace
+
+void AdviseHugePages(void* first, size_t num_bytes) noexcept {
+  // A huge page takes the place of all ordinary ones in one page of the page table, whose entries
+  // have 8 bytes. So it has 2 MiB if and only if an ordinary page has 4 KiB.
+  static const bool is_useful = sysconf(_SC_PAGESIZE) == 4096;
+  if (is_useful) madvise(first, num_bytes, MADV_HUGEPAGE);
+}
 
 PagePool& PagePool::Global() {
   // Made without an allocation, which could fail in a destructor.

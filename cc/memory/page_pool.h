@@ -17,6 +17,11 @@ namespace condacc {
 // every page size that Linux has, which on aarch64 may also be 16 or 64 KiB.
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
+// Asks the system to use huge pages for memory that begins at a multiple of kHugePageBytes. Does
+// nothing if the system's huge pages are of another size. Where an ordinary page has 64 KiB, as on
+// some aarch64 systems, they are of 512 MiB: touching one byte could fill that much memory.
+void AdviseHugePages(void* first, size_t num_bytes) noexcept;
+
 // Keeps huge pages that were freed. The system would have to find a new page and fill it with
 // zeros, which takes longer than adding gradients in it. A page stays at its address until Take()
 // moves it, without copying, to the address where it is needed. Its contents are what was last

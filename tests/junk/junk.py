@@ -85,7 +85,6 @@ FITTING_SHAPES = {
     "gradients": [3],
     "values": [3],
     "indices": [2],
-    "grad_shape": [0],
     "shape": [0],
 }
 # The kinds of handles that ops want, by the beginnings of their names.
@@ -148,7 +147,7 @@ class Junk:
         held["dense"].append(ops.condacc_dense_accumulator(tf.int64, [3], "SUM", anonymous=True))
         for handle in held["dense"][:4]:
             for step in (0, 9):
-                ops.condacc_dense_apply(handle, tf.constant(step, tf.int64), tf.ones([3]))
+                ops.condacc_dense_apply(handle, tf.constant(step, tf.int64), tf.ones([3]), [], [])
         for handle in held["tower_dense"][:2]:
             ops.condacc_tower_dense_add(handle, tf.ones([3]))
         number = tf.constant(1, tf.int64)

@@ -122,31 +122,33 @@ class CondaccDense:
         return self.module.ConditionalAccumulatorBase
 
     def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
-        return self.ops.condacc_dense_apply(handle=handle, local_step=local_step, gradient=gradient)
+        return self.ops.condacc_dense_apply(
+            handle=handle, local_step=local_step, gradient=gradient, contributor=[], weight=[]
+        )
 
     def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
         return self.ops.condacc_dense_take(handle=handle, num_required=num_required, dtype=dtype)
 
     def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
         return self.ops.condacc_dense_try_take(
-            handle=handle, num_required=num_required, dtype=dtype
+            handle=handle, num_required=num_required, global_step=[], dtype=dtype
         )
 
     def raw_num_accumulated(self, handle: Any) -> Any:
         return self.ops.condacc_accumulator_num_accumulated(handles=[handle])
 
     def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
-        return self.ops.condacc_dense_apply_contribution(
+        return self.ops.condacc_dense_apply(
             handle=handle,
             local_step=local_step,
             gradient=gradient,
-            contributor=contributor,
+            contributor=[contributor],
             weight=[],
         )
 
     def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:
-        return self.ops.condacc_dense_take_round(
-            handle=handle, global_step=global_step, num_required=num_required, dtype=dtype
+        return self.ops.condacc_dense_try_take(
+            handle=handle, num_required=num_required, global_step=[global_step], dtype=dtype
         )
 
     def raw_reset(self, handle: Any, global_step: Any) -> Any:
@@ -289,7 +291,13 @@ class CondaccSparse(Sparse, CondaccDense):
         self, handle: Any, local_step: Any, indices: Any, values: Any, shape: Any
     ) -> Any:
         return self.ops.condacc_sparse_apply(
-            handle=handle, local_step=local_step, indices=indices, values=values, shape=shape
+            handle=handle,
+            local_step=local_step,
+            indices=indices,
+            values=values,
+            shape=shape,
+            contributor=[],
+            weight=[],
         )
 
     def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
@@ -299,25 +307,25 @@ class CondaccSparse(Sparse, CondaccDense):
 
     def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
         taken, _, values, _ = self.ops.condacc_sparse_try_take(
-            handle=handle, num_required=num_required, dtype=dtype
+            handle=handle, num_required=num_required, global_step=[], dtype=dtype
         )
         return taken, values
 
     def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
         rows, values = all_rows(gradient)
-        return self.ops.condacc_sparse_apply_contribution(
+        return self.ops.condacc_sparse_apply(
             handle=handle,
             local_step=local_step,
             indices=rows,
             values=values,
-            grad_shape=tf.zeros([0], tf.int64),
-            contributor=contributor,
+            shape=tf.zeros([0], tf.int64),
+            contributor=[contributor],
             weight=[],
         )
 
     def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:
-        taken, _, values, _ = self.ops.condacc_sparse_take_round(
-            handle=handle, global_step=global_step, num_required=num_required, dtype=dtype
+        taken, _, values, _ = self.ops.condacc_sparse_try_take(
+            handle=handle, num_required=num_required, global_step=[global_step], dtype=dtype
         )
         return taken, values
 

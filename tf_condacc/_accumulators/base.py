@@ -23,7 +23,7 @@ from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
 from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
-from tf_condacc._state import accumulator_state
+from tf_condacc._state import SavedState
 from tf_condacc._tensorflow import (
     CompositeTensor,
     RestoreWatch,
@@ -118,7 +118,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
         self._restores = RestoreWatch()
-        self._track_trackable(accumulator_state(accumulator_ref), _STATE)
+        self._track_trackable(SavedState(accumulator_ref), _STATE)
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
             self._name = f"{scope}/" if scope else ""
@@ -367,7 +367,7 @@ class ConditionalAccumulatorBase(Trackable):
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
         attributes = dict(self._ATTRIBUTES)
         if self._num_contributors:
-            attributes.update(deterministic=True, num_contributors=self._num_contributors)
+            attributes["num_contributors"] = self._num_contributors
         make_op = functools.partial(self._op("accumulator"), **attributes)
         name = name or self._DEFAULT_NAME
         _check_reduction(reduction_type, self._REDUCTIONS, name)
@@ -454,7 +454,7 @@ class ConditionalAccumulatorBase(Trackable):
         copied._restores = RestoreWatch()
         copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
-        copied._track_trackable(accumulator_state(copied._accumulator_ref), _STATE)
+        copied._track_trackable(SavedState(copied._accumulator_ref), _STATE)
         copied.set_global_step(self.global_step())
         return copied
 
@@ -544,7 +544,7 @@ class ConditionalAccumulatorBase(Trackable):
                 self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [self._accumulator_ref, required],
-                dtype,
+                (*dtype, "num_global_steps", 0),
                 lambda outputs: [pack(outputs[1:])] if outputs[0] else [],
             )
             if taken:
@@ -569,25 +569,24 @@ class ConditionalAccumulatorBase(Trackable):
         The arguments are those of `_take` and a step: if it is not None, gradients are taken only
         at that step of the accumulator.
         """
-        inputs = [self._accumulator_ref]
-        if global_step is not None:
-            inputs.append(self._step(global_step, "global_step"))
-        verb = "try_take" if global_step is None else "take_round"
+        steps = [] if global_step is None else [self._step(global_step, "global_step")]
 
         def packed(outputs: Sequence[tf.Tensor]) -> TryTakeResult:
             return TryTakeResult(outputs[0], pack(outputs[1:]))
 
         if tf.executing_eagerly():
             return eager.execute(
-                self._op_type(verb),
+                self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
-                [*inputs, host_int32(num_required)],
-                ("dtype", self._tensor_dtype.as_datatype_enum),
+                [self._accumulator_ref, host_int32(num_required), *steps],
+                ("dtype", self._tensor_dtype.as_datatype_enum, "num_global_steps", len(steps)),
                 packed,
             )
         name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
         with arguments_on_host():
-            outputs = self._op(verb)(*inputs, num_required, dtype=self._dtype, name=name)
+            outputs = self._op("try_take")(
+                self._accumulator_ref, num_required, steps, dtype=self._dtype, name=name
+            )
         return packed(outputs)
 
 

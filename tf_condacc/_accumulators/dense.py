@@ -5,7 +5,7 @@ Mirrors ``tf.compat.v1.ConditionalAccumulator``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -149,9 +149,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
-        accepted = self._apply(ops.condacc_dense_apply, self._converted(grad), local_step, name)
-        return None if tf.executing_eagerly() else accepted.op
+        outcome = self._outcome(grad, local_step, name)
+        return None if tf.executing_eagerly() else outcome.op
 
     @not_converted
     def try_apply_grad(
@@ -193,10 +192,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             outcome = self.apply_contribution(
                 grad, contributor, local_step, f"{name}Outcome", weight
             )
-            return was_added(outcome, name)
-        gradient, weights = self._weighted(grad, weight)
-        apply = ops.condacc_dense_apply_weighted if weights else ops.condacc_dense_apply
-        return self._apply(apply, gradient, local_step, name, *weights)
+        else:
+            outcome = self._outcome(grad, local_step, f"{name}Outcome", weight)
+        return was_added(outcome, name)
 
     @not_converted
     def apply_contribution(
@@ -240,10 +238,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
                 changed.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
-        gradient, weights = self._weighted(grad, weight)
-        contributor = contributor_id(contributor, self._name)
-        apply = ops.condacc_dense_apply_contribution
-        return self._apply(apply, gradient, local_step, name, contributor, weights)
+        return self._outcome(
+            grad, local_step, name, weight, [contributor_id(contributor, self._name)]
+        )
 
     @not_converted
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
@@ -308,30 +305,33 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         gradient.set_shape(self._shape)
         return gradient
 
-    def _apply(
+    def _outcome(
         self,
-        operation: Callable[..., tf.Tensor],
-        grad: tf.Tensor,
+        grad: TensorLike,
         local_step: TensorLike,
-        name: str,
-        *last_inputs: tf.Tensor | list[tf.Tensor],
+        name: str | None = None,
+        weight: TensorLike | None = None,
+        contributors: Sequence[tf.Tensor] = (),
     ) -> tf.Tensor:
-        """Applies a gradient with an operation, and returns its output.
+        """Applies a gradient, and returns the outcome, as `apply_contribution` does: `[] int32`.
 
         Args:
-            operation: Function of the operation.
             grad: The gradient: `[d0, …] dtype`.
             local_step: The step at which the gradient was computed: `[] int64`.
-            name: Name of the operation.
-            *last_inputs: The operation's inputs after the gradient.
+            name: Name of the operation; None for that of `apply_grad`.
+            weight: Weight of the gradient: `[] real number`; None if it has none.
+            contributors: The contributor: `[] int64`; empty if there is none.
         """
-        inputs = (self._accumulator_ref, self._step(local_step, "local_step"), grad, *last_inputs)
+        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
+        gradient, weights = self._weighted(grad, weight)
+        step = self._step(local_step, "local_step")
+        inputs = (self._accumulator_ref, step, gradient, list(contributors), weights)
         if tf.executing_eagerly():
             # The operation checks the shape as well, and is faster.
             try:
-                return operation(*inputs, name=name)
+                return ops.condacc_dense_apply(*inputs, name=name)
             except tf.errors.InvalidArgumentError:
-                grad.shape.assert_is_compatible_with(self._shape)
+                gradient.shape.assert_is_compatible_with(self._shape)
                 raise
-        grad.shape.assert_is_compatible_with(self._shape)
-        return operation(*inputs, name=name)
+        gradient.shape.assert_is_compatible_with(self._shape)
+        return ops.condacc_dense_apply(*inputs, name=name)

@@ -1,4 +1,4 @@
-"""Saving and restoring of accumulators and gates in the checkpoints of sessions."""
+"""Saving and restoring of accumulators in the checkpoints of sessions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase
-from tf_condacc._state import SavedState, accumulator_state, counter_state, gate_state
+from tf_condacc._state import SavedState
 from tf_condacc._tensorflow import SaveableObject, SaveSpec, colocated_with
 
 # The types of the operations that make accumulators.
 _ACCUMULATORS = ("Condacc>DenseAccumulator", "Condacc>SparseAccumulator")
-_SYNC_GATE = "Condacc>SyncGate"
-# DropStaleGradientOptimizer's summary makes such an operation for each counter of each gate.
-_STALENESS = "Condacc>StalenessGateRecentStaleness"
 # The last part of the keys of accumulators in the checkpoints of sessions. TensorFlow's error for a
 # key that a checkpoint does not have contains it, and so tells what has saved the key.
 _KEY = "tf_condacc.saveables()"
@@ -27,10 +24,8 @@ def saveables() -> list[Any]:
     """Returns objects by which a ``tf.compat.v1.train.Saver`` saves the graph's accumulators.
 
     A Saver that is made with them saves and restores the accumulated gradients, the contributors,
-    the step and the number of dropped gradients of each accumulator of the default graph. Of
-    `SyncReplicasOptimizer` and `DropStaleGradientOptimizer` it saves what their ``num_dropped`` and
-    ``num_accepted`` count, but not the accumulators of `SyncReplicasOptimizer`, whose rounds begin
-    anew after a restart:
+    the step and the number of dropped gradients of each accumulator of the default graph. It leaves
+    out the accumulators of `SyncReplicasOptimizer`, whose rounds begin anew after a restart:
 
     ```python
     saver = tf.compat.v1.train.Saver(
@@ -48,10 +43,8 @@ def saveables() -> list[Any]:
     operation of ``reset()`` of each accumulator after it.
 
     Returns:
-        A ``SaveableObject`` for each accumulator and each gate. Its name is that of the operation;
-        for `DropStaleGradientOptimizer`, whose gate may have several counters, it is that of the
-        counter and the gate. The key in checkpoints is this name, followed by
-        "/tf_condacc.saveables()".
+        A ``SaveableObject`` for each accumulator. Its name is that of the operation. The key in
+        checkpoints is this name, followed by "/tf_condacc.saveables()".
 
     Raises:
         RuntimeError: It is called in eager mode, where ``tf.train.Checkpoint`` saves accumulators.
@@ -63,11 +56,11 @@ def saveables() -> list[Any]:
             "in it."
         )
     left_out = set(v1.get_collection(_LEFT_OUT))
-    states: dict[str, SavedState] = {}  # Optimizers may share a counter.
-    for op in v1.get_default_graph().get_operations():
-        if op.name not in left_out:
-            states |= _state_of(op)
-    return [_Saveable(name, state) for name, state in states.items()]
+    return [
+        _Saveable(op.outputs[0])
+        for op in v1.get_default_graph().get_operations()
+        if op.type in _ACCUMULATORS and op.name not in left_out
+    ]
 
 
 def leave_out(accumulator: ConditionalAccumulatorBase) -> None:
@@ -107,26 +100,23 @@ def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
         )
     collected = v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)
     if handle.op.name not in [each.name for each in collected]:
-        v1.add_to_collection(
-            v1.GraphKeys.SAVEABLE_OBJECTS, _Saveable(handle.op.name, accumulator_state(handle))
-        )
+        v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _Saveable(handle))
 
 
 class _Saveable(SaveableObject):
-    """An accumulator or a gate of a graph, as a Saver saves it.
+    """An accumulator of a graph, as a Saver saves it.
 
     Args:
-        name: The name of the accumulator's operation, or another name that is unique in the graph.
-        state: Its state.
+        handle: Handle of the accumulator: `[] resource`.
     """
 
-    def __init__(self, name: str, state: SavedState) -> None:
-        self._state = state
-        op = state.handle.op
-        with op.graph.as_default(), colocated_with(op, ignore_existing=True):
-            saved = state.saved()["state"]
+    def __init__(self, handle: tf.Tensor) -> None:
+        self._state = SavedState(handle)
+        name = handle.op.name
+        with handle.graph.as_default(), colocated_with(handle.op, ignore_existing=True):
+            saved = self._state.saved()["state"]
         # A meta graph has the names of collected objects, which its import looks up in the graph.
-        super().__init__(state.handle, [SaveSpec(saved, "", f"{name}/{_KEY}")], name)
+        super().__init__(handle, [SaveSpec(saved, "", f"{name}/{_KEY}")], name)
 
     def restore(
         self, restored_tensors: list[tf.Tensor], restored_shapes: object
@@ -135,15 +125,3 @@ class _Saveable(SaveableObject):
         del restored_shapes
         with colocated_with(self._state.handle.op, ignore_existing=True):
             return self._state._restore_from_tensors({"state": restored_tensors[0]})
-
-
-def _state_of(op: tf.Operation) -> dict[str, SavedState]:
-    """Returns the state of an operation's resource by its name, if the operation stands for one."""
-    if op.type in _ACCUMULATORS:
-        return {op.name: accumulator_state(op.outputs[0])}
-    if op.type == _SYNC_GATE:
-        return {op.name: gate_state(op.outputs[0])}
-    if op.type == _STALENESS:
-        counter, gate = op.get_attr("counter").decode(), op.inputs[0]
-        return {f"{counter}/{gate.op.name}": counter_state(gate, counter)}
-    return {}

@@ -197,9 +197,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
                 changed.
         """
-        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
-        accepted = self.try_apply_grad(grad_indices, grad_values, grad_shape, local_step, name)
-        return None if tf.executing_eagerly() else accepted.op
+        outcome = self._outcome(grad_indices, grad_values, grad_shape, local_step, name)
+        return None if tf.executing_eagerly() else outcome.op
 
     @not_converted
     def try_apply_grad(
@@ -253,11 +252,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 f"{name}Outcome",
                 weight,
             )
-            return was_added(outcome, name)
-        values, weights = self._weighted(grad_values, weight)
-        inputs = self._inputs_of_apply(grad_indices, values, grad_shape, local_step)
-        apply = ops.condacc_sparse_apply_weighted if weights else ops.condacc_sparse_apply
-        return apply(*inputs, *weights, name=name)
+        else:
+            outcome = self._outcome(
+                grad_indices, grad_values, grad_shape, local_step, f"{name}Outcome", weight
+            )
+        return was_added(outcome, name)
 
     @not_converted
     def try_apply_indexed_slices_grad(
@@ -326,10 +325,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 too, until `reset`.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
-        values, weights = self._weighted(grad_values, weight)
-        inputs = self._inputs_of_apply(grad_indices, values, grad_shape, local_step)
-        contributor = contributor_id(contributor, self._name)
-        return ops.condacc_sparse_apply_contribution(*inputs, contributor, weights, name=name)
+        contributors = [contributor_id(contributor, self._name)]
+        return self._outcome(
+            grad_indices, grad_values, grad_shape, local_step, name, weight, contributors
+        )
 
     @not_converted
     def apply_indexed_slices_contribution(
@@ -448,22 +447,47 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """
         return self._try_take(num_required, name, global_step, _slices)
 
-    def _inputs_of_apply(
+    def _outcome(
         self,
         grad_indices: TensorLike,
         grad_values: TensorLike,
         grad_shape: TensorLike | None,
         local_step: TensorLike,
-    ) -> list[TensorLike]:
-        """Converts the handle and the parts of a gradient to the inputs of an operation."""
-        local_step = self._step(local_step, "local_step")
+        name: str | None = None,
+        weight: TensorLike | None = None,
+        contributors: Sequence[tf.Tensor] = (),
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns the outcome, as `apply_contribution` does: `[] int32`.
+
+        Args:
+            grad_indices: Row numbers: `[nnz] int32 or int64`.
+            grad_values: The rows: `[nnz, d1, …] dtype`.
+            grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`; None if it is
+                unknown.
+            local_step: The step at which the gradient was computed: `[] int64`.
+            name: Name of the operation; None for that of `apply_grad`.
+            weight: Weight of the gradient: `[] real number`; None if it has none.
+            contributors: The contributor: `[] int64`; empty if there is none.
+        """
+        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
+        values, weights = self._weighted(grad_values, weight)
+        step = self._step(local_step, "local_step")
         indices = grad_indices
         if not isinstance(indices, tf.Tensor):
             indices = tf.convert_to_tensor(indices)
         if indices.dtype not in (tf.int64, tf.int32):
             indices = tf.cast(indices, tf.int64)
-        parts = [indices, self._converted(grad_values), self._dense_shape(grad_shape)]
-        return [self._accumulator_ref, local_step, *parts]
+        shape = self._dense_shape(grad_shape)
+        return ops.condacc_sparse_apply(
+            self._accumulator_ref,
+            step,
+            indices,
+            values,
+            shape,
+            list(contributors),
+            weights,
+            name=name,
+        )
 
     def _dense_shape(self, shape: TensorLike | None) -> tf.Tensor:
         """Converts the shape of a gradient, or None, to an input of an operation."""

@@ -76,15 +76,18 @@ class VariableSum:
         return isinstance(self.accumulator, ConditionalAccumulator)
 
     def apply(self, gradient: Gradient | None, step: tf.Tensor) -> tf.Tensor:
-        """Applies a gradient, and returns whether it was accumulated: `[] bool`.
+        """Applies a gradient, and returns the outcome, a `tf_condacc.ApplyOutcome`: `[] int32`.
 
         Args:
             gradient: The gradient; None for zeros, or for no rows.
             step: The local step; see `local_step`.
         """
         if isinstance(self.accumulator, SparseConditionalAccumulator):
-            return self.accumulator.try_apply_indexed_slices_grad(self._as_slices(gradient), step)
-        return self.accumulator.try_apply_grad(self._as_tensor(gradient), step)
+            slices = self._as_slices(gradient)
+            return self.accumulator._outcome(
+                slices.indices, slices.values, slices.dense_shape, step
+            )
+        return self.accumulator._outcome(self._as_tensor(gradient), step)
 
     def take(self, num_required: TensorLike, factor: tf.Tensor | None) -> Gradient:
         """Takes what is accumulated. It has been checked that this is enough.
@@ -172,13 +175,13 @@ class WeightSum:
             self.accumulator = _FoldingAccumulator(tf.float64, [2], name=name, reduction_type="SUM")
 
     def add(self, weight: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        """Adds the weight of a micro-batch, and returns whether it was added: `[] bool`.
+        """Adds the weight of a micro-batch, and returns the outcome of the apply: `[] int32`.
 
         Args:
             weight: The weight: `[] float64`.
             step: The local step; see `local_step`.
         """
-        return self.accumulator.try_apply_grad(tf.stack([weight, tf.ones_like(weight)]), step)
+        return self.accumulator._outcome(tf.stack([weight, tf.ones_like(weight)]), step)
 
     def take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor:
         """Takes the weights, and returns what turns this replica's means into weighted ones.
@@ -221,14 +224,14 @@ class AbsenceCounts:
             )
 
     def add(self, absent: Positions, step: tf.Tensor) -> tf.Tensor:
-        """Adds the gradients of a micro-batch, and returns whether they were added: `[] bool`.
+        """Adds the gradients of a micro-batch, and returns the outcome of the apply: `[] int32`.
 
         Args:
             absent: The positions of the variables whose gradients are None.
             step: The local step; see `local_step`.
         """
         counts = [float(position in absent) for position in range(self._num_variables)]
-        return self.accumulator.try_apply_grad(tf.constant(counts, tf.float64), step)
+        return self.accumulator._outcome(tf.constant(counts, tf.float64), step)
 
 
 def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
@@ -488,7 +491,7 @@ class ReplicaAccumulators(Trackable):
         """Applies the gradients of a micro-batch to the accumulators of this replica.
 
         Returns:
-            Tensors that tell of each gradient, and of the weight, whether it was added: `[] bool`.
+            The outcomes of the applies of each gradient and of the weight: `[] int32`.
         """
         step = local_step(micro_batch.is_skipped)
         targets = micro_batch.targets()
@@ -621,7 +624,7 @@ class ReplicaAccumulators(Trackable):
         sparse gradients are checked only when they are applied.
 
         Returns:
-            Tensors that tell of each of them whether it was added: `[] bool`.
+            The outcomes of their applies: `[] int32`.
         """
         applied: list[tf.Tensor] = []
         for each, gradient in targets:

@@ -14,11 +14,8 @@ _NOT_DIFFERENTIABLE = (
         for verb in (
             "Accumulator",
             "Apply",
-            "ApplyContribution",
-            "ApplyWeighted",
             "Take",
             "TryTake",
-            "TakeRound",
         )
     )
     + ("Condacc>DenseApplyTake", "Condacc>Multiply")

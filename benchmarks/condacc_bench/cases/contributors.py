@@ -19,7 +19,7 @@ class Contributors:
         import tf_condacc
         from tf_condacc._ops.native import ops
 
-        self._apply = ops.condacc_dense_apply_contribution
+        self._apply = ops.condacc_dense_apply
         self._accumulator = tf_condacc.ConditionalAccumulator(tf.float32, [1])
         self._contributors = [tf.constant(number, tf.int64) for number in range(count)]
         self._num_rounds = -(-num_applies // count)
@@ -36,7 +36,7 @@ class Contributors:
 
         def run() -> None:
             for contributor in self._contributors:
-                self._apply(handle, step, gradient, contributor, [])
+                self._apply(handle, step, gradient, [contributor], [])
 
         seconds = seconds_for(run)
         self._accumulator.take_grad(len(self._contributors))

@@ -107,15 +107,21 @@ def _raw_call(method: str) -> Callable[[Any], Any]:
     if method == "apply_indexed_slices_grad":
         sparse = tf_condacc.SparseConditionalAccumulator(tf.float32, [_ROWS, _COLUMNS])
         return lambda slices: ops.condacc_sparse_apply(
-            sparse.accumulator_ref, step, slices.indices, slices.values, slices.dense_shape
+            sparse.accumulator_ref,
+            step,
+            slices.indices,
+            slices.values,
+            slices.dense_shape,
+            [],
+            [],
         )
     dense = tf_condacc.ConditionalAccumulator(tf.float32, [_ROWS, _COLUMNS])
     handle = dense.accumulator_ref
     if method == "apply_grad":
-        return lambda gradient: ops.condacc_dense_apply(handle, step, gradient)
+        return lambda gradient: ops.condacc_dense_apply(handle, step, gradient, [], [])
 
     def apply_and_take(gradient: tf.Tensor) -> tf.Tensor:
-        ops.condacc_dense_apply(handle, step, gradient)
-        return ops.condacc_dense_try_take(handle, one, dtype=tf.float32)
+        ops.condacc_dense_apply(handle, step, gradient, [], [])
+        return ops.condacc_dense_try_take(handle, one, [], dtype=tf.float32)
 
     return apply_and_take

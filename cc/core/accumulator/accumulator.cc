@@ -1,8 +1,6 @@
 #include "cc/core/accumulator/accumulator.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <new>
 #include <string>
 
@@ -27,7 +25,7 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
   Call call(&mu_, workspace);
   const ApplyResult result = Accept(local_step, workspace, &gradient);
   if (!result.is_added()) {
-    if (result.ok()) stalls_.NoteRefused(result.outcome(), local_step, contributor);
+    if (result.ok()) stalls_.NoteRefused();
     return result;
   }
   const RoundPtr round = round_;
@@ -67,7 +65,7 @@ ApplyOutcome Accumulator::CheckStepAndContributor(int64_t local_step,
   if (step_counter_.DropIfStale(local_step)) return ApplyOutcome::kStale;
   if (!contributor.has_value()) return ApplyOutcome::kAdded;
   if (step_counter_.IsAhead(local_step)) return ApplyOutcome::kAhead;
-  const bool is_duplicate = round_->contributions.count(*contributor) > 0;
+  const bool is_duplicate = round_->contributors.count(*contributor) > 0;
   return is_duplicate ? ApplyOutcome::kDuplicate : ApplyOutcome::kAdded;
 }
 
@@ -90,13 +88,13 @@ ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradie
 
 Appended Accumulator::Append(Gradient&& gradient) {
   ReserveRound();
-  Round::Contributions& contributions = round_->contributions;
+  Round::Contributors& contributors = round_->contributors;
   const std::optional<int64_t> contributor = gradient.contributor;
-  if (contributor.has_value()) contributions.emplace(*contributor, gradient.number);
+  if (contributor.has_value()) contributors.insert(*contributor);
   try {
     return round_->sum->Append(std::move(gradient));
   } catch (const std::bad_alloc&) {
-    if (contributor.has_value()) contributions.erase(*contributor);
+    if (contributor.has_value()) contributors.erase(*contributor);
     throw;
   }
 }
@@ -333,12 +331,10 @@ Accumulator::Action Accumulator::NextAction(const Round& round) const {
       return IsFrontReady() && (is_idle || !round.sum->needs_preparation()) ? Action::kServe
                                                                             : Action::kNone;
     case Place::kTaken:
-      if (is_idle) return Action::kFinish;
-      return round.work == Work::kSaving ? Action::kFinishShared : Action::kNone;
+      return is_idle ? Action::kFinish : Action::kNone;
     case Place::kDiscarded:
       return is_idle ? Action::kFree : Action::kNone;
     case Place::kGone:
-    case Place::kFinishing:
       break;
   }
   return Action::kNone;
@@ -352,9 +348,6 @@ void Accumulator::Proceed(const RoundPtr& round, Call* call) {
         break;
       case Action::kFinish:
         return Finish(round, call->workspace);
-      case Action::kFinishShared:
-        if (!FinishShared(round, call->workspace)) return;
-        break;
       case Action::kFree:
         return Free(round);
       case Action::kNone:
@@ -420,35 +413,31 @@ Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& work
 }
 
 void Accumulator::RemoveRefused(Round* round) {
-  const std::vector<int64_t>& refused = round->sum->refused();
-  Round::Contributions& contributions = round->contributions;
-  for (auto next = contributions.begin(); next != contributions.end();) {
-    const bool is_refused = std::binary_search(refused.begin(), refused.end(), next->second);
-    next = is_refused ? contributions.erase(next) : std::next(next);
+  const std::vector<RoundSum::Refused>& refused = round->sum->refused();
+  int64_t num_pending = 0;
+  for (const RoundSum::Refused& each : refused) {
+    if (each.contributor.has_value()) round->contributors.erase(*each.contributor);
+    num_pending += each.number > round->num_added ? 1 : 0;
   }
   // Another gradient of the same contributor takes the place of a refused one, so such places are
   // not added yet.
-  if (!options_.sum.in_order_of_contributors()) {
-    round->num_added +=
-        refused.end() - std::upper_bound(refused.begin(), refused.end(), round->num_added);
-  }
+  if (!options_.sum.in_order_of_contributors()) round->num_added += num_pending;
   round->num_accumulated -= static_cast<int64_t>(refused.size());
   CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
   round->sum->RemoveRefused();
-}
-
-Accumulator::TakePtr Accumulator::DetachTake(Round* round) {
-  MutexLock lock(&mu_);
-  round->num_added = round->num_appended;
-  changed_.NotifyAll();
-  return std::move(round->take);
 }
 
 void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
   {
     MutexUnlock unlock(&mu_);
     Value value = round->sum->Finish(workspace);
-    const TakePtr take = DetachTake(round.get());
+    TakePtr take;
+    {
+      MutexLock lock(&mu_);
+      round->num_added = round->num_appended;
+      changed_.NotifyAll();  // Applies of borrowed gradients can return.
+      take = std::move(round->take);
+    }
     const Status& failure = value.failure;
     if (failure.ok()) {
       take->Complete(Status(), &value);
@@ -457,29 +446,16 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     }
     // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();
-    Round::Contributions().swap(round->contributions);
+    Round::Contributors().swap(round->contributors);
   }
   Retire(round);
-}
-
-bool Accumulator::FinishShared(const RoundPtr& round, Workspace& workspace) {
-  round->place = Place::kFinishing;
-  bool has_finished = false;
-  {
-    MutexUnlock unlock(&mu_);
-    Value value;
-    has_finished = round->sum->FinishShared(workspace, &value);
-    if (has_finished) DetachTake(round.get())->Complete(Status(), &value);
-  }
-  round->place = has_finished ? Place::kDiscarded : Place::kTaken;
-  return round->work == Work::kNone;
 }
 
 void Accumulator::Free(const RoundPtr& round) {
   {
     MutexUnlock unlock(&mu_);
     round->sum->Clear();
-    Round::Contributions().swap(round->contributions);
+    Round::Contributors().swap(round->contributors);
   }
   Retire(round);
 }

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -127,12 +127,11 @@ class Accumulator {
   using StateAllocator = std::function<Status(size_t num_bytes, char** memory)>;
   // Writes the state (steps, counts, contributors and the sum; see saved_state.h) to memory that it
   // asks for once. Waits until no other thread works on the sum. While the sum is copied, gradients
-  // may be applied, which are then not in the state. All folds wait for the copy, so applies may
-  // wait if too much is pending. Takes of sparse gradients wait for it, too, and a take of dense
-  // ones does if a borrowed gradient is being saved or memory for its value is refused. Changes
-  // nothing. Returns ResourceExhausted if memory is refused. On a device, returns the error of a
-  // fold that has failed or of a bad index, or FailedPrecondition if a take has discarded a
-  // gradient whose place in the order of contributors has passed.
+  // may be applied, which are then not in the state. All folds and takes wait for the copy, so
+  // applies may wait if too much is pending. Changes nothing. Returns ResourceExhausted if memory
+  // is refused. On a device, returns the error of a fold that has failed or of a bad index, or
+  // FailedPrecondition if a take has discarded a gradient whose place in the order of contributors
+  // has passed.
   Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a
@@ -168,7 +167,6 @@ class Accumulator {
     kTaken,      // A take owns the round, which has yet to be finished.
     kDiscarded,  // A reset has removed the round, which has yet to be freed.
     kGone,       // The take has its value, or the gradients have been freed.
-    kFinishing,  // A thread finishes the round of a take, beside one that saves it or has saved it.
   };
   // At most one thread at a time works on the sum of a round, without the lock. This tells how, as
   // long as other threads may find the round: only one thread finishes or frees it in the end.
@@ -196,17 +194,15 @@ class Accumulator {
     // gradients are added in that order.
     int64_t num_added = 0;
     TakePtr take;  // The take that owns the round, until it is finished.
-    // The contributors of the round's gradients, and the number of the gradient of each. There may
-    // be thousands.
-    // The hash is a class of this library, so that the functions of the map are, too. TensorFlow
-    // may export those of std::unordered_map<int64_t, int64_t>, compiled with another version of
-    // the standard library, and its functions and ours would free a node twice if memory is
-    // refused.
+    // The contributors of the round's gradients. There may be thousands.
+    // The hash is a class of this library, so that the functions of the set are, too. TensorFlow
+    // may export those of std::unordered_set<int64_t>, compiled with another version of the
+    // standard library, and its functions and ours would free a node twice if memory is refused.
     struct Hash {
       size_t operator()(int64_t contributor) const { return std::hash<int64_t>()(contributor); }
     };
-    using Contributions = std::unordered_map<int64_t, int64_t, Hash>;
-    Contributions contributions;
+    using Contributors = std::unordered_set<int64_t, Hash>;
+    Contributors contributors;
   };
   using RoundPtr = std::shared_ptr<Round>;
 
@@ -230,7 +226,7 @@ class Accumulator {
   };
 
   // The next step for a round; see NextAction().
-  enum class Action { kNone, kServe, kFinish, kFinishShared, kFree };
+  enum class Action { kNone, kServe, kFinish, kFree };
 
   // Returns an error if the contributor is not one that an apply may have.
   Status CheckContributor(std::optional<int64_t> contributor) const;
@@ -270,8 +266,8 @@ class Accumulator {
 
   // Returns what the calling thread must do with a round after an event: a gradient was appended, a
   // take has come or gone, or a thread has ended its work on the round. While a thread works on the
-  // sum, only two things are possible, because that thread asks again afterwards: an open round
-  // whose sum needs no preparation is served, and a taken one is finished beside a save.
+  // sum, only one thing is possible, because that thread asks again afterwards: an open round whose
+  // sum needs no preparation is served.
   Action NextAction(const Round& round) const CONDACC_REQUIRES(mu_);
   // Performs the actions for a round until none is left.
   void Proceed(const RoundPtr& round, Call* call) CONDACC_REACQUIRES(mu_);
@@ -284,14 +280,8 @@ class Accumulator {
   static Status AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept;
   // Removes the gradients that RoundSum::PrepareFinish() has refused.
   void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
-  // Removes the take of a round whose sum is finished, and wakes the applies that wait for that.
-  TakePtr DetachTake(Round* round) CONDACC_EXCLUDES(mu_);
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
-  // Does so in new memory, because another thread saves the round. Then that thread has to free the
-  // round or, if the sum refused, to finish it. Returns true if the save has ended meanwhile, so
-  // that the calling thread has to do this.
-  bool FinishShared(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Frees the gradients of a discarded round.
   void Free(const RoundPtr& round) CONDACC_REACQUIRES(mu_);
   // Ends the work on a round that is empty again, and keeps the round for reuse.

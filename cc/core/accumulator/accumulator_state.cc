@@ -31,14 +31,10 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   const bool has_gradients = round->num_accumulated > 0;
   Status status;
   if (has_gradients) {
-    state.contributions.assign(round->contributions.begin(), round->contributions.end());
-    // The numbers of refused gradients count only if there is an order of arrival.
-    state.sum.num_appended =
-        options_.sum.in_order_of_contributors() ? round->num_accumulated : round->num_appended;
+    state.contributors.assign(round->contributors.begin(), round->contributors.end());
     state.sum.num_accumulated = round->num_accumulated;
     status = round->sum->BeginSave(&state.sum);
     if (!status.ok()) return Error(status.code(), status.message());
-    state.has_sum = state.sum.num_ready() > 0;
     round->work = Work::kSaving;
   }
   {
@@ -80,7 +76,6 @@ Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, Rou
     gradient.owned = gradient.owns_indices = true;
     gradient.shape = early.shape;
     gradient.contributor = arrival.contributor;
-    gradient.number = arrival.contributor + 1;
     gradient.weight = arrival.weight;
     Status status =
         CopyOf(options_.sum.type, early.values, early.shape, workspace, &gradient.values);
@@ -103,8 +98,7 @@ Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, Rou
 
 Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
                                const StateAllocator& allocate) const noexcept {
-  const auto by_number = [](const auto& a, const auto& b) { return a.second < b.second; };
-  std::sort(state->contributions.begin(), state->contributions.end(), by_number);
+  std::sort(state->contributors.begin(), state->contributors.end());
   const auto write = [&](const Shape& shape, SumMemory* memory) {
     state->sum.shape = shape;
     SumPlaces places;
@@ -121,7 +115,7 @@ Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& work
   };
   try {
     SumMemory unused;
-    return state->has_sum ? sum.RunSave(workspace, write) : write(Shape(), &unused);
+    return state->sum.num_ready() > 0 ? sum.RunSave(workspace, write) : write(Shape(), &unused);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "Out of memory");
   }
@@ -133,13 +127,13 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   RoundSum& sum = *restored->sum;
   SavedState state;
   Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
-  if (status.ok() && state.has_sum) status = sum.Restore(state.sum, workspace);
+  if (status.ok() && state.sum.num_ready() > 0) status = sum.Restore(state.sum, workspace);
   if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
   if (!status.ok()) return Error(status.code(), status.message());
-  restored->num_appended = state.sum.num_appended;
-  restored->num_added = state.sum.num_appended - static_cast<int64_t>(state.sum.early.size());
+  restored->num_appended = state.sum.num_accumulated;
+  restored->num_added = static_cast<int64_t>(state.sum.num_ready());
   restored->num_accumulated = state.sum.num_accumulated;
-  restored->contributions.insert(state.contributions.begin(), state.contributions.end());
+  restored->contributors.insert(state.contributors.begin(), state.contributors.end());
 
   Call call(&mu_, workspace);
   while (IsFrontReady()) changed_.Wait(&mu_);  // As in Reset().

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,6 @@ struct SavedGradient {
 
 // A sum as it is saved. The pointers point into the bytes of a state, perhaps unaligned.
 struct SavedSum {
-  int64_t num_appended = 0;
   int64_t num_accumulated = 0;
   double total_weight = 0;
   Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
@@ -83,9 +83,8 @@ struct SumMemory {
 using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
 
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Supply()
-// may run at any time. Of the other unlocked methods, one at a time runs for a sum, except that
-// FinishShared() may run beside RunSave(). Gradients may be appended during RunFold() and
-// RunSave(). During the others, only const methods may be called.
+// may run at any time. Of the other unlocked methods, one at a time runs for a sum. Gradients may
+// be appended during RunFold() and RunSave(). During the others, only const methods may be called.
 class RoundSum {
  public:
   // Keeps a reference to the options.
@@ -144,10 +143,6 @@ class RoundSum {
   // failed, or if a gradient is found to be bad. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
-  // Unlocked: does what Finish() does, in new memory. Leaves the sum as it is, because another
-  // thread may be saving it. Returns false if memory or the work is refused, and then Finish() must
-  // be called after the save.
-  virtual bool FinishShared(Workspace& /*workspace*/, Value* /*value*/) noexcept { return false; }
   // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
   // InvalidArgument if that does not fit the options, whose kind and type it has. After an error,
   // only Clear() may follow. May throw std::bad_alloc.
@@ -166,8 +161,13 @@ class RoundSum {
   virtual const Shape& value_shape() const = 0;
   // Frees the memory that PrepareFinish() has allocated.
   virtual void AbandonFinish() {}
-  // Returns the numbers of the gradients that the last PrepareFinish() refused, ascending.
-  const std::vector<int64_t>& refused() const { return refused_; }
+  // A gradient that was refused. See Gradient.
+  struct Refused {
+    int64_t number;
+    std::optional<int64_t> contributor;
+  };
+  // Returns the gradients that the last PrepareFinish() refused.
+  const std::vector<Refused>& refused() const { return refused_; }
   // Removes the gradients that the last PrepareFinish() refused.
   virtual void RemoveRefused() noexcept {}
   // Unlocked: returns the sum or mean of all gradients. Cannot fail for lack of memory. Only
@@ -199,7 +199,7 @@ class RoundSum {
 
   const SumOptions& options_;
   size_t held_bytes_ = 0;  // Whatever is left of them is subtracted in the end.
-  std::vector<int64_t> refused_;
+  std::vector<Refused> refused_;
 };
 
 // Makes an empty sum, which keeps a reference to the options.

@@ -1,6 +1,5 @@
 #include "cc/core/accumulator/saved_state.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -13,7 +12,7 @@ namespace {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 constexpr char kMagic[8] = {'c', 'o', 'n', 'd', 'a', 'c', 'c', '\0'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kAlignment = 64;
 constexpr int64_t kMaxRank = 254;                // That of TensorFlow's tensors.
 constexpr int64_t kMaxCount = int64_t{1} << 53;  // No counter has ever come so far.
@@ -176,25 +175,21 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
   writer->Put(spec.kind);
   writer->Put(spec.dtype);
   writer->Put(spec.reduction);
-  writer->Put<uint32_t>(options.in_order_of_contributors() ? 1 : 0);
-  writer->Put<uint32_t>(state.has_sum ? 1 : 0);
   writer->Put(spec.num_contributors);
   writer->Put<uint64_t>(num_bytes);
   writer->PutShape(spec.shape);
   writer->Put(state.global_step);
   writer->Put(state.num_dropped);
   writer->Put(state.last_dropped_step);
-  writer->Put(state.sum.num_appended);
   writer->Put(state.sum.num_accumulated);
   writer->Put(state.sum.total_weight);
-  writer->Put<uint64_t>(state.contributions.size());
-  for (size_t i = 0; i < state.contributions.size(); ++i) {
-    writer->Put(state.contributions[i].first);
-    writer->Put(state.contributions[i].second);
+  writer->Put<uint64_t>(state.contributors.size());
+  for (size_t i = 0; i < state.contributors.size(); ++i) {
+    writer->Put(state.contributors[i]);
     if (options.in_order_of_contributors()) writer->Put(state.sum.arrivals[i].weight);
   }
   writer->Put<uint64_t>(state.sum.early.size());
-  if (state.has_sum) {
+  if (state.sum.num_ready() > 0) {
     const Shape& shape = state.sum.shape;
     writer->PutShape(shape);
     if (kind == SumKind::kSparse) {
@@ -231,12 +226,11 @@ bool CountElements(const Shape& shape, size_t* product) {
 
 bool IsWeight(double weight) { return std::isfinite(weight) && !std::signbit(weight); }
 
-Status ReadCounts(StateReader* reader, bool in_order, SavedState* state) {
+Status ReadCounts(StateReader* reader, SavedState* state) {
   state->global_step = reader->Get<int64_t>();
   state->num_dropped = reader->Get<int64_t>();
   state->last_dropped_step = reader->Get<int64_t>();
   SavedSum& sum = state->sum;
-  sum.num_appended = reader->Get<int64_t>();
   sum.num_accumulated = reader->Get<int64_t>();
   sum.total_weight = reader->Get<double>();
   if (reader->has_failed()) return Damaged("it is cut off");
@@ -244,57 +238,41 @@ Status ReadCounts(StateReader* reader, bool in_order, SavedState* state) {
     return Damaged("expected a number of dropped gradients, got " +
                    std::to_string(state->num_dropped));
   }
-  const bool counts_fit =
-      sum.num_accumulated >= (state->has_sum ? 1 : 0) && sum.num_accumulated <= sum.num_appended &&
-      sum.num_appended <= kMaxCount && (state->has_sum || in_order || sum.num_appended == 0);
-  if (!counts_fit) {
-    return Damaged("got " + std::to_string(sum.num_accumulated) + " accumulated gradients of " +
-                   std::to_string(sum.num_appended) + (state->has_sum ? "" : " without a sum"));
+  if (sum.num_accumulated < 0 || sum.num_accumulated > kMaxCount) {
+    return Damaged("expected a number of accumulated gradients, got " +
+                   std::to_string(sum.num_accumulated));
   }
   // A total of finite weights may be infinite.
   const bool is_total = sum.total_weight >= 0 && !std::signbit(sum.total_weight);
-  if (is_total && (sum.num_appended > 0 || sum.total_weight == 0)) return Status();
+  if (is_total && (sum.num_accumulated > 0 || sum.total_weight == 0)) return Status();
   return Damaged("expected a weight of gradients that is not negative, got " +
                  std::to_string(sum.total_weight));
 }
 
-Status ReadContributions(StateReader* reader, bool in_order, SavedState* state) {
+Status ReadContributors(StateReader* reader, bool in_order, SavedState* state) {
   const auto size = reader->Get<uint64_t>();
-  if (size > reader->num_left() / (2 * sizeof(int64_t))) return Damaged("it is cut off");
+  if (size > reader->num_left() / sizeof(int64_t)) return Damaged("it is cut off");
   if (size > static_cast<uint64_t>(state->sum.num_accumulated)) {
     return Damaged("got more contributors than gradients: " + std::to_string(size));
   }
-  std::vector<int64_t> contributors;
+  std::vector<int64_t>& contributors = state->contributors;
   contributors.reserve(size);
-  state->contributions.reserve(size);
-  int64_t previous = 0;
   for (uint64_t i = 0; i < size; ++i) {
     const auto contributor = reader->Get<int64_t>();
-    const auto number = reader->Get<int64_t>();
-    if (contributor < 0) {
-      return Damaged("got a negative contributor: " + std::to_string(contributor));
+    if (contributor < 0 || (i > 0 && contributor <= contributors.back())) {
+      return Damaged("got contributor " + std::to_string(contributor) + " out of order");
     }
-    if (number <= previous || (!in_order && number > state->sum.num_appended)) {
-      return Damaged("got gradient number " + std::to_string(number) + " out of order");
-    }
-    previous = number;
-    state->contributions.emplace_back(contributor, number);
-    if (in_order) state->sum.arrivals.push_back({contributor, reader->Get<double>()});
     contributors.push_back(contributor);
+    if (in_order) state->sum.arrivals.push_back({contributor, reader->Get<double>()});
   }
-  std::sort(contributors.begin(), contributors.end());
-  const auto repeated = std::adjacent_find(contributors.begin(), contributors.end());
-  if (repeated == contributors.end()) return Status();
-  return Damaged("got contributor " + std::to_string(*repeated) + " twice");
+  return Status();
 }
 
 // Checks the contributors and their weights if gradients are added in the order of contributors.
 Status CheckArrivals(const SavedState& state, int64_t num_contributors, uint64_t num_early) {
   const SavedSum& sum = state.sum;
   const size_t size = sum.arrivals.size();
-  const bool counts_fit = size == static_cast<uint64_t>(sum.num_accumulated) &&
-                          sum.num_appended == sum.num_accumulated && num_early <= size &&
-                          state.has_sum == (num_early < size);
+  const bool counts_fit = size == static_cast<uint64_t>(sum.num_accumulated) && num_early <= size;
   if (!counts_fit) return Damaged("its numbers of contributors and of gradients do not fit");
   double total_weight = 0;
   for (size_t i = 0; i < size; ++i) {
@@ -302,7 +280,6 @@ Status CheckArrivals(const SavedState& state, int64_t num_contributors, uint64_t
     total_weight += weight;
     const bool is_early = i >= size - num_early;
     const bool fits = contributor < num_contributors && IsWeight(weight) &&
-                      state.contributions[i].second == contributor + 1 &&
                       (contributor > static_cast<int64_t>(i)) == is_early;
     if (!fits) return Damaged("got contributor " + std::to_string(contributor) + " out of order");
   }
@@ -336,7 +313,7 @@ Status ReadSumAndEarly(StateReader* reader, bool is_sparse, ElementType type, ui
                        SavedState* state) {
   SavedSum& sum = state->sum;
   Status status;
-  if (state->has_sum) {
+  if (static_cast<uint64_t>(sum.num_accumulated) > num_early) {
     status = ReadValues(reader, SumTypeOf(type), &sum.shape, is_sparse ? &sum.indices : nullptr,
                         &sum.weights, &sum.values);
   }
@@ -382,8 +359,6 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
   got.kind = reader.Get<uint32_t>();
   got.dtype = reader.Get<uint32_t>();
   got.reduction = reader.Get<uint32_t>();
-  const auto deterministic = reader.Get<uint32_t>();
-  const auto has_sum = reader.Get<uint32_t>();
   got.num_contributors = reader.Get<int64_t>();
   const auto size = reader.Get<uint64_t>();
   got.shape = reader.GetShape();
@@ -393,16 +368,12 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
     return BadState("The saved state is that of another accumulator: expected " +
                     expected.ToString() + ", got " + got.ToString());
   }
-  const bool in_order = options.in_order_of_contributors();
-  if (deterministic != (in_order ? 1 : 0) || has_sum > 1) {
-    return BadState("The saved state has features that this version does not have");
-  }
   if (size != num_bytes) {
     return Damaged("expected " + std::to_string(size) + " bytes, got " + std::to_string(num_bytes));
   }
-  state->has_sum = has_sum == 1;
-  Status status = ReadCounts(&reader, in_order, state);
-  if (status.ok()) status = ReadContributions(&reader, in_order, state);
+  const bool in_order = options.in_order_of_contributors();
+  Status status = ReadCounts(&reader, state);
+  if (status.ok()) status = ReadContributors(&reader, in_order, state);
   if (!status.ok()) return status;
   const auto num_early = reader.Get<uint64_t>();
   if (in_order) {

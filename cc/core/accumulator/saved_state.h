@@ -2,24 +2,24 @@
 //
 // A state is one string of bytes, little-endian, in this order:
 //   magic: 8 bytes; version: uint32; kind: uint32; dtype: uint32; reduction: uint32;
-//   deterministic: uint32; has_sum: uint32; num_contributors: int64; num_bytes: uint64;
+//   num_contributors: int64; num_bytes: uint64;
 //   the accumulator's shape;
-//   global_step, num_dropped, last_dropped_step, num_appended, num_accumulated: int64;
-//   total_weight: double;
-//   the number of contributions: uint64, and of each the contributor and the number of its
-//   gradient (int64) and, if deterministic, its weight (double), in the order of the numbers;
+//   global_step, num_dropped, last_dropped_step, num_accumulated: int64; total_weight: double;
+//   the number of contributors of whom there are gradients: uint64, and, in ascending order, each
+//   of them (int64) and, if num_contributors is not 0, the weight of its gradient (double);
 //   the number of early gradients: uint64;
-//   if has_sum: the shape of the sum's values, and its indices (int64), weights (double) and
-//   values, each of which begins at a multiple of 64 bytes. A dense sum has no indices and weights;
-//   and of each early gradient, which is that of one of the last contributors: the shape of its
-//   values, its indices if it is sparse, and its values, which begin at multiples of 64 bytes, too.
-// A shape is its rank and its dimensions, all int64. An unknown rank or dimension is -1. The values
-// of a sum are of the type in which sums are kept: float32 for float16 and bfloat16. Bytes that
-// nothing uses are 0.
+//   if some gradients are not early: the shape of the sum's values, and its indices (int64),
+//   weights (double) and values;
+//   of each early gradient, which is that of one of the last contributors: the shape of its values,
+//   its indices, and its values.
+// Indices, weights of rows and values begin at multiples of 64 bytes, and dense gradients have only
+// values. A shape is its rank and its dimensions, all int64. An unknown rank or dimension is -1.
+// The values of a sum are of the type in which sums are kept: float32 for float16 and bfloat16.
+// Bytes that nothing uses are 0.
 //
-// If gradients are added in the order of their contributors, `deterministic` is 1, and the sum is
-// that of the first contributors of which none is missing. The others are early; see
-// GradientOrder. Otherwise, `deterministic` and `num_contributors` are 0.
+// If `num_contributors` is not 0, gradients are added in the order of their contributors, and the
+// sum is that of the first contributors of which none is missing. The others are early; see
+// GradientOrder.
 //
 // The bytes depend on what was accumulated, and not on how much of it had been folded.
 #ifndef CONDACC_CORE_ACCUMULATOR_SAVED_STATE_H_
@@ -27,7 +27,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/round_sum.h"
@@ -41,11 +40,8 @@ struct SavedState {
   int64_t global_step = 0;
   int64_t num_dropped = 0;
   int64_t last_dropped_step = 0;
-  // The contributors of the round's gradients, and the number of the gradient of each, counted from
-  // 1 in the order in which they are added.
-  std::vector<std::pair<int64_t, int64_t>> contributions;
-  bool has_sum = false;  // Whether there are gradients that are not early.
-  SavedSum sum;          // Its counts and its total weight are 0 if there is no sum.
+  std::vector<int64_t> contributors;  // Those of the round's gradients, in ascending order.
+  SavedSum sum;  // Its counts and its total weight are 0 if nothing is accumulated.
 };
 
 // Returns the size of a state of an accumulator with these options, and sets the offsets of the

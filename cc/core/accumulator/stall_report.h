@@ -7,14 +7,6 @@
 
 namespace condacc {
 
-// The gradients of contributors that an accumulator has refused for one reason.
-struct Refusals {
-  int64_t count;
-  // The contributor and the local step of the last one. They are 0 before any was refused.
-  int64_t last_contributor;
-  int64_t last_local_step;
-};
-
 // The state of an accumulator and of the take that all other takes wait for. See StallWatch.
 struct StallReport {
   // How long takes have waited without any being served. If `is_try`, for how long all gradients
@@ -27,9 +19,7 @@ struct StallReport {
   int64_t global_step;
   int64_t num_dropped;
   int64_t last_dropped_step;  // Local step of the last gradient that was dropped; 0 if none was.
-  Refusals duplicates;
-  Refusals ahead;
-  bool has_ever_added;     // A gradient was added at some time.
+  bool has_ever_added;        // A gradient was added at some time.
   bool refuses_all_since;  // Gradients were dropped or refused since the last one that was added.
 };
 

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <optional>
 
-#include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/stall_report.h"
 
 namespace condacc {
@@ -17,7 +15,7 @@ namespace condacc {
 // - Takes wait, and none is served. The waits of takes that were cancelled count, so that a program
 //   that requests a take again and again with a short timeout of its own gets reports, too.
 // - No take waits, but all gradients are refused, while takes that do not wait find too few.
-// Also counts the refused gradients of contributors. Not thread-safe.
+// Not thread-safe.
 class StallWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -31,11 +29,8 @@ class StallWatch {
     refused_since_.reset();
     next_try_report_ = timeout_;
   }
-  void NoteRefused(ApplyOutcome outcome, int64_t local_step, std::optional<int64_t> contributor) {
+  void NoteRefused() {
     if (!refused_since_.has_value()) refused_since_ = Clock::now();
-    if (outcome == ApplyOutcome::kStale) return;  // The StepCounter counts these.
-    Refusals& refusals = outcome == ApplyOutcome::kAhead ? ahead_ : duplicates_;
-    refusals = {refusals.count + 1, contributor.value_or(0), local_step};
   }
   void NoteServed() {
     if (!is_enabled()) return;
@@ -70,8 +65,6 @@ class StallWatch {
     report->is_try = !began.has_value();
     report->waited = began.has_value() ? WaitedSince(*began)
                                        : Clock::now() - refused_since_.value_or(Clock::now());
-    report->duplicates = duplicates_;
-    report->ahead = ahead_;
     report->has_ever_added = has_ever_added_;
     report->refuses_all_since = refused_since_.has_value();
   }
@@ -94,8 +87,6 @@ class StallWatch {
   Clock::duration next_try_report_;
   // When a gradient was refused, if none was added since.
   std::optional<Clock::time_point> refused_since_;
-  Refusals duplicates_{};
-  Refusals ahead_{};
   bool has_ever_added_ = false;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -73,7 +72,6 @@ Appended DenseSum::Append(Gradient&& gradient) {
     result_ = std::move(gradient.owned ? gradient.values : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
-  has_borrowed_ |= appended == Appended::kMustAddNow;
   buffers.insert(buffers.begin() + static_cast<std::ptrdiff_t>(place), std::move(gradient.values));
   Hold(GradientBytes());
   return appended;
@@ -120,7 +118,6 @@ int64_t DenseSum::BeginFold() noexcept {
     std::move(begin, end, std::back_inserter(folding_.buffers));
     pending_.buffers.erase(begin, end);
   }
-  if (num_pending() == 0) has_borrowed_ = false;
   fold_ = Operands(&folding_);
   return static_cast<int64_t>(folding_.buffers.size());
 }
@@ -168,7 +165,6 @@ Status DenseSum::BeginSave(SavedSum* saved) {
   if (options_.in_order_of_contributors()) saved->arrivals = order_.arrivals();
   saved->total_weight = order_.TotalWeight();
   is_saving_ = true;
-  saves_borrowed_ = has_borrowed_;
   return Status();
 }
 
@@ -189,25 +185,6 @@ Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
   status = workspace.TakeFailure();
   if (!status.ok() || !on_device) return status;
   return workspace.CopyNow(on_device.data(), num_elements_ * SizeOf(type), memory.values);
-}
-
-bool DenseSum::FinishShared(Workspace& workspace, Value* value) noexcept {
-  CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
-  // The apply of a borrowed gradient returns when a take is finished, but the save still reads it.
-  if (saves_borrowed_) return false;
-  DenseAddArgs args = Operands(&pending_);
-  if (args.num_inputs > options_.max_inputs || !failure_.ok()) return false;
-  try {
-    if (!workspace.Allocate(options_.type, shape_, &value->values).ok()) return false;
-    value->shape = shape_;
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  args.out = value->values.data();
-  args.out_is_float32 = false;
-  args.divisor = DivisorOf(options_.reduction, order_.TotalWeight());
-  workspace.Add(args);
-  return workspace.TakeFailure().ok();
 }
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
@@ -238,7 +215,6 @@ void DenseSum::Clear() noexcept {
   result_ = Buffer();
   float32_sum_ = Buffer();
   state_ = State::kEmpty;
-  has_borrowed_ = false;
   order_.Clear();
   failure_ = Status();
 }

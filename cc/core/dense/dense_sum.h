@@ -41,7 +41,6 @@ class DenseSum final : public RoundSum {
   Status BeginSave(SavedSum* saved) override;
   Status RunSave(Workspace& workspace, SumPlacer place) override;
   void EndSave() override { is_saving_ = false; }
-  bool FinishShared(Workspace& workspace, Value* value) noexcept override;
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   const Shape& value_shape() const override { return shape_; }
   Value Finish(Workspace& workspace) noexcept override;
@@ -105,9 +104,7 @@ class DenseSum final : public RoundSum {
   size_t num_folded_ = 0;
   std::vector<const void*> saved_operands_;  // The gradients that the current save adds.
   DenseAddArgs save_;
-  bool is_saving_ = false;       // Between BeginSave() and EndSave().
-  bool saves_borrowed_ = false;  // Some of the saved operands are borrowed.
-  bool has_borrowed_ = false;    // Some pending gradients may be borrowed, and must be added.
+  bool is_saving_ = false;  // Between BeginSave() and EndSave().
 };
 
 // The SumFactory of dense sums.

@@ -200,16 +200,15 @@ Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
 
 template <class Rows>
 Status SparseSum<Rows>::RefuseBad() {
-  std::vector<int64_t> refused;
+  std::vector<Refused> refused;
   const Gradient* first = nullptr;
   for (const auto* gradients : {&bad_, &pending_}) {
     for (const Gradient& gradient : *gradients) {
       if (!IsBad(gradient)) continue;
       if (first == nullptr) first = &gradient;
-      refused.push_back(gradient.number);
+      refused.push_back({gradient.number, gradient.contributor});
     }
   }
-  CONDACC_INVARIANT(std::is_sorted(refused.begin(), refused.end()));
   const size_t num_others = refused.size() - 1;
   const std::string others =
       num_others == 0 ? " was" : " and " + std::to_string(num_others) + " more like it were";

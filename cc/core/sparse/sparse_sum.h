@@ -87,7 +87,7 @@ class SparseSum final : public RoundSum {
   static bool IsBad(const Gradient& gradient) { return !gradient.failure.ok(); }
   // Moves bad gradients to `bad_`.
   void MoveBad(std::list<Gradient>* gradients) noexcept;
-  // Outputs the numbers of all bad gradients to `refused_`, and returns the error of the first.
+  // Outputs all bad gradients to `refused_`, and returns the error of the first.
   Status RefuseBad();
 
   GradientOrder order_;

@@ -13,8 +13,6 @@
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/reached.h"
 #include "cc/core/base/saturated.h"
-#include "cc/core/base/saved_counts.h"
-#include "cc/core/base/status.h"
 #include "cc/core/staleness/step_reservations.h"
 
 namespace condacc {
@@ -106,36 +104,7 @@ class StalenessGate {
     return found == tallies_.end() ? Counts() : found->second.counts;
   }
 
-  // Returns the counts of a counter, for Restore().
-  std::vector<int64_t> Save(const std::string& counter) const {
-    MutexLock lock(&mu_);
-    const auto found = tallies_.find(counter);
-    if (found == tallies_.end()) return {kSavedCountsVersion, 0, 0};
-    const Counts& counts = found->second.counts;
-    std::vector<int64_t> saved = {kSavedCountsVersion, counts.num_accepted, counts.num_dropped};
-    // The oldest one comes first, because Restore() makes the first one the next to be replaced.
-    const auto oldest = counts.recent.begin() + static_cast<ptrdiff_t>(found->second.next_recent);
-    saved.insert(saved.end(), oldest, counts.recent.end());
-    saved.insert(saved.end(), counts.recent.begin(), oldest);
-    return saved;
-  }
-
-  // Replaces the counts of a counter. Updates under way will be counted when they end. `title`
-  // names the gate in the error, after which nothing has changed.
-  Status Restore(const std::string& counter, const std::vector<int64_t>& saved,
-                 const std::string& title) {
-    const Status status = CheckSavedCounts(saved, /*num_counts=*/2, kMaxRecent, title);
-    if (!status.ok()) return status;
-    MutexLock lock(&mu_);
-    Tally& tally = tallies_[counter];
-    tally.counts.num_accepted = saved[1];
-    tally.counts.num_dropped = saved[2];
-    tally.counts.recent.assign(saved.begin() + 3, saved.end());  // Their memory is reserved.
-    tally.next_recent = 0;
-    return Status();
-  }
-
-  // Returns the number of dropped updates, over all counters, without those that were restored.
+  // Returns the number of dropped updates, over all counters.
   int64_t num_dropped() const {
     MutexLock lock(&mu_);
     return num_dropped_;

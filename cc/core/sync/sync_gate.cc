@@ -150,21 +150,6 @@ void SyncGate::TakeOver() {
   TakeOverLocked();
 }
 
-std::vector<int64_t> SyncGate::Save() const {
-  MutexLock lock(&mu_);
-  return {kSavedCountsVersion, num_takeovers_, num_dropped_};
-}
-
-Status SyncGate::Restore(const std::vector<int64_t>& saved) {
-  const Status status = CheckSavedCounts(saved, /*num_counts=*/2, /*max_others=*/0,
-                                         "synchronization gate '" + name_ + "'");
-  if (!status.ok()) return status;
-  MutexLock lock(&mu_);
-  num_takeovers_ = saved[1];
-  num_dropped_ = saved[2];
-  return Status();
-}
-
 SyncGate::State SyncGate::state() const {
   MutexLock lock(&mu_);
   return {is_open(), round_, slots_.num_complete(), num_takeovers_, num_dropped_};

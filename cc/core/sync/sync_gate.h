@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "cc/core/base/mutex.h"
-#include "cc/core/base/saved_counts.h"
 #include "cc/core/base/status.h"
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/base/wait_list.h"
@@ -231,11 +230,6 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Counts as lost all workers that do not wait, and frees their slots. Does nothing unless a
   // worker waits for the next round and some slot is not complete.
   void TakeOver();
-
-  // Returns what has been counted, for Restore().
-  std::vector<int64_t> Save() const;
-  // Replaces what has been counted. The rounds go on. After an error nothing has changed.
-  Status Restore(const std::vector<int64_t>& saved);
 
   State state() const;
   std::string Describe() const;

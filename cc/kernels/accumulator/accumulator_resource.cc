@@ -53,23 +53,10 @@ std::string AboutLastDrop(const StallReport& report) {
   return text;
 }
 
-// Mentions the gradients of contributors that were refused, which num_dropped() does not count.
-std::string AboutRefusals(const StallReport& report) {
-  std::string text;
-  if (const Refusals& refused = report.duplicates; refused.count > 0) {
-    absl::StrAppend(&text, "; ", refused.count,
-                    " gradients were refused as duplicates, the last of them of contributor ",
-                    refused.last_contributor);
-  }
-  if (const Refusals& refused = report.ahead; refused.count > 0) {
-    absl::StrAppend(&text, "; ", refused.count,
-                    " gradients were refused because they were ahead of the global step, the last "
-                    "of them of contributor ",
-                    refused.last_contributor, " with local step ", refused.last_local_step);
-  }
-  const bool has_come = report.has_ever_added || report.num_dropped > 0 || !text.empty();
-  if (!has_come) text += "; no gradient has ever come to this accumulator";
-  return text;
+// Mentions it if no gradient has come, whether or not it would have been added.
+const char* AboutAbsence(const StallReport& report) {
+  const bool has_come = report.has_ever_added || report.refuses_all_since || report.num_dropped > 0;
+  return has_come ? "" : "; no gradient has ever come to this accumulator";
 }
 
 // Returns a function that logs a warning about an accumulator whose next step does not come.
@@ -87,7 +74,7 @@ std::function<void(const StallReport&)> StallLogger(const std::string& name) {
     LOG(WARNING) << what << report.num_accumulated << " of " << report.num_required
                  << " gradients at global step " << report.global_step << ", and "
                  << report.num_dropped << " stale gradients were dropped so far"
-                 << AboutLastDrop(report) << AboutRefusals(report)
+                 << AboutLastDrop(report) << AboutAbsence(report)
                  << (report.num_takes_behind == 0   ? ""
                      : report.num_takes_behind == 1 ? "; 1 more take waits behind it"
                                                     : absl::StrCat("; ", report.num_takes_behind,
@@ -119,18 +106,6 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
   if (!spec.holds) options.HoldNothing();
   if (spec.kind->is_tower) options.UseForTowers(device.merges_wait);
   return options;
-}
-
-// Reads whether gradients are added in the order of their contributors.
-absl::Status ReadOrder(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
-  bool is_deterministic = false;
-  TF_RETURN_IF_ERROR(ctx->GetAttr("deterministic", &is_deterministic));
-  TF_RETURN_IF_ERROR(ctx->GetAttr("num_contributors", &spec->num_contributors));
-  if (is_deterministic == (spec->num_contributors > 0)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Expected num_contributors ", is_deterministic ? ">= 1" : "0",
-                   " with deterministic=", is_deterministic ? "true" : "false", ", got ",
-                   spec->num_contributors, " (accumulator '", spec->name, "')"));
 }
 
 }  // namespace
@@ -178,7 +153,9 @@ absl::Status ReadSpec(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("shape", &spec->shape));
   TF_RETURN_IF_ERROR(ctx->GetAttr("reduction_type", &spec->reduction_type));
   if (spec->kind == &kDense) TF_RETURN_IF_ERROR(ctx->GetAttr("holds", &spec->holds));
-  if (!spec->kind->is_tower) TF_RETURN_IF_ERROR(ReadOrder(ctx, spec));
+  if (!spec->kind->is_tower) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("num_contributors", &spec->num_contributors));
+  }
   if (spec->reduction_type == "SUM" || !tensorflow::DataTypeIsInteger(spec->dtype)) {
     return absl::OkStatus();
   }

@@ -55,8 +55,7 @@ struct AccumulatorSpec {
 };
 
 // Reads the attributes of an op that makes an accumulator. The kind and the name must be set.
-// Returns InvalidArgument if integers would have to be averaged, or if the number of contributors
-// of a deterministic accumulator is missing.
+// Returns InvalidArgument if integers would have to be averaged.
 absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* spec);
 
 // Accumulators of all kinds are stored under this one type, so that a shared name cannot refer to

@@ -34,28 +34,28 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// What follows the gradient in the inputs of an apply: nothing, a contributor and perhaps a weight,
-// or a weight.
-enum class AfterGradient { kNone, kContributor, kWeight };
+// Reads whether an op has an optional input. `attribute` is the length of the list that it is.
+absl::Status ReadOptional(OpKernelConstruction* ctx, const char* attribute, bool* is_given) {
+  int length = 0;
+  TF_RETURN_IF_ERROR(ctx->GetAttr(attribute, &length));
+  *is_given = length == 1;
+  if (length <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("Expected ", attribute, " <= 1, got ", length));
+}
 
-// Applies a gradient. Inputs: handle, local_step, those of the gradient and those of
-// kAfterGradient. Output: the outcome ([] int32) if there is a contributor, and otherwise whether
-// the gradient was added ([] bool). The gradient of a tower has no local step, because it is never
-// stale, and no output.
-template <const AccumulatorKind& kKind, AfterGradient kAfterGradient = AfterGradient::kNone>
+// Applies a gradient. Inputs: handle, local_step, those of the gradient, and perhaps a contributor
+// and a weight. Output: the outcome ([] int32). The gradient of a tower has no local step, because
+// it is never stale, no contributor, no weight and no output.
+template <const AccumulatorKind& kKind>
 class ApplyOp : public Kernel {
  public:
   explicit ApplyOp(OpKernelConstruction* ctx)
       : Kernel(ctx),
         waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait),
         accumulators_(ctx, kKind) {
-    int num_weights = 0;
-    if (kAfterGradient == AfterGradient::kContributor) {
-      OP_REQUIRES_OK(ctx, ctx->GetAttr("num_weights", &num_weights));
-    }
-    OP_REQUIRES(
-        ctx, num_weights <= 1,
-        absl::InvalidArgumentError(absl::StrCat("Expected at most one weight, got ", num_weights)));
+    if (kKind.is_tower) return;
+    OP_REQUIRES_OK(ctx, ReadOptional(ctx, "num_contributors", &has_contributor_));
+    OP_REQUIRES_OK(ctx, ReadOptional(ctx, "num_weights", &has_weight_));
   }
   // TensorFlow regards GPU kernels as inexpensive, and runs them one after another in one thread. A
   // kernel that waits for the device must not delay the others. Most gradients of towers are only
@@ -75,11 +75,11 @@ class ApplyOp : public Kernel {
       TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
     }
     int next = kGradient + (kKind.is_sparse ? 3 : 1);
-    if (kAfterGradient == AfterGradient::kContributor) {
+    if (has_contributor_) {
       TF_RETURN_IF_ERROR(
           ReadScalar(ctx, next++, "contributor", *resource, &args.contributor.emplace()));
     }
-    if (next < ctx->num_inputs()) {
+    if (has_weight_) {
       TF_RETURN_IF_ERROR(ReadScalar(ctx, next, "weight", *resource, &args.weight));
     }
     // The output is allocated first: nothing may fail after the gradient has been added.
@@ -89,19 +89,13 @@ class ApplyOp : public Kernel {
     }
     ApplyOutcome outcome;
     TF_RETURN_IF_ERROR(ApplyGradient(ctx, *resource, args, kGradient, &outcome));
-    if (output != nullptr) SetOutput(outcome, output);
+    if (output != nullptr) output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
     return absl::OkStatus();
   }
 
-  static void SetOutput(ApplyOutcome outcome, Tensor* output) {
-    if constexpr (kAfterGradient == AfterGradient::kContributor) {
-      output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
-    } else {
-      output->scalar<bool>()() = outcome == ApplyOutcome::kAdded;
-    }
-  }
-
   const bool waits_for_device_;
+  bool has_contributor_ = false;
+  bool has_weight_ = false;
   AccumulatorFinder accumulators_;
 };
 
@@ -170,24 +164,26 @@ class TakeExecution : public AsyncExecution {
 // The behaviour of a take if there are too few gradients: kWait waits without blocking a thread.
 // kTry ends at once, and outputs that nothing was taken. kDemand fails.
 enum class TakeMode { kWait, kTry, kDemand };
-// The inputs of a take between the handle and num_required: none, the global step at which it takes
-// gradients, or the local step and the values of a gradient that it applies first.
-enum class TakeInputs { kNone, kGlobalStep, kGradient };
 
-// Takes the accumulated gradients. Inputs: handle, those of kInputs, and num_required. Outputs:
-// taken ([] bool) with kTry, and TakeOutputs.
-template <const AccumulatorKind& kKind, TakeMode kMode, TakeInputs kInputs = TakeInputs::kNone>
+// Takes the accumulated gradients. Inputs: handle, num_required and, with kTry, perhaps the only
+// global step at which it takes gradients. If kAppliesFirst, it applies a gradient before, whose
+// local step and values are the inputs after the handle. Outputs: taken ([] bool) with kTry, and
+// TakeOutputs.
+template <const AccumulatorKind& kKind, TakeMode kMode, bool kAppliesFirst = false>
 class TakeOp
     : public AsyncKernel<TakeExecution,
                          std::conditional_t<kMode == TakeMode::kWait, AsyncOpKernel, OpKernel>> {
   using Base = typename TakeOp::AsyncKernel;
-  static constexpr bool kAppliesFirst = kInputs == TakeInputs::kGradient;
+  static constexpr int kNumRequired = kAppliesFirst ? 3 : 1;
 
  public:
   explicit TakeOp(OpKernelConstruction* ctx)
       : Base(ctx),
         waits_for_device_(kKind.is_sparse && DeviceOf(ctx).merges_wait),
-        accumulators_(ctx, kKind) {}
+        accumulators_(ctx, kKind) {
+    if (kMode != TakeMode::kTry) return;
+    OP_REQUIRES_OK(ctx, ReadOptional(ctx, "num_global_steps", &has_global_step_));
+  }
   bool IsExpensive() override { return waits_for_device_ || Base::IsExpensive(); }
 
  private:
@@ -195,13 +191,13 @@ class TakeOp
     OpKernelContext* const ctx = execution->ctx();
     TF_RETURN_IF_ERROR(execution->Find(accumulators_));
     std::optional<int64_t> global_step;
-    if (kInputs == TakeInputs::kGlobalStep) {
+    if (has_global_step_) {
       TF_RETURN_IF_ERROR(
-          ReadScalar(ctx, 1, "global_step", execution->resource(), &global_step.emplace()));
+          ReadScalar(ctx, 2, "global_step", execution->resource(), &global_step.emplace()));
     }
     int32_t num_required = 0;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, ctx->num_inputs() - 1, "num_required", execution->resource(),
-                                  &num_required));
+    TF_RETURN_IF_ERROR(
+        ReadScalar(ctx, kNumRequired, "num_required", execution->resource(), &num_required));
     TF_RETURN_IF_ERROR(execution->PrepareOutputs(/*tells_taken=*/kMode == TakeMode::kTry));
     return Take(ctx, num_required, global_step, execution);
   }
@@ -251,6 +247,7 @@ class TakeOp
   }
 
   const bool waits_for_device_;
+  bool has_global_step_ = false;
   AccumulatorFinder accumulators_;
 };
 
@@ -259,12 +256,9 @@ template <const AccumulatorKind& kKind>
 struct AccumulatorKernels {
   using Handle = AccumulatorHandleOp<kKind>;
   using Apply = ApplyOp<kKind>;
-  using ApplyContribution = ApplyOp<kKind, AfterGradient::kContributor>;
-  using ApplyWeighted = ApplyOp<kKind, AfterGradient::kWeight>;
   using Take = TakeOp<kKind, TakeMode::kWait>;
   using TryTake = TakeOp<kKind, TakeMode::kTry>;
-  using TakeRound = TakeOp<kKind, TakeMode::kTry, TakeInputs::kGlobalStep>;
-  using ApplyTake = TakeOp<kKind, TakeMode::kDemand, TakeInputs::kGradient>;
+  using ApplyTake = TakeOp<kKind, TakeMode::kDemand, /*kAppliesFirst=*/true>;
   // The take of towers never waits for gradients, so it need not be asynchronous, and the ops that
   // follow it run in its thread. It waits for another thread that still adds only if no control
   // edge orders that add before it.
@@ -279,33 +273,20 @@ using SparseTowerOps = AccumulatorKernels<kSparseTower>;
 // All inputs and outputs but the indices and the values of gradients are in host memory.
 [[maybe_unused]] const bool kAccumulators[] = {
     RegisterOnCpuAndGpu<DenseOps::Handle>("Condacc>DenseAccumulator", {"handle"}),
-    RegisterOnCpuAndGpu<DenseOps::Apply>("Condacc>DenseApply",
-                                         {"handle", "local_step", "accepted"}),
+    RegisterOnCpuAndGpu<DenseOps::Apply>(
+        "Condacc>DenseApply", {"handle", "local_step", "contributor", "weight", "outcome"}),
     RegisterOnCpuAndGpu<DenseOps::Take>("Condacc>DenseTake", {"handle", "num_required"}),
     RegisterOnCpuAndGpu<DenseOps::TryTake>("Condacc>DenseTryTake",
-                                           {"handle", "num_required", "taken"}),
-    RegisterOnCpuAndGpu<DenseOps::ApplyContribution>(
-        "Condacc>DenseApplyContribution",
-        {"handle", "local_step", "contributor", "weight", "outcome"}),
-    RegisterOnCpuAndGpu<DenseOps::ApplyWeighted>("Condacc>DenseApplyWeighted",
-                                                 {"handle", "local_step", "weight", "accepted"}),
-    RegisterOnCpuAndGpu<DenseOps::TakeRound>("Condacc>DenseTakeRound",
-                                             {"handle", "global_step", "num_required", "taken"}),
+                                           {"handle", "num_required", "global_step", "taken"}),
     RegisterOnCpuAndGpu<DenseOps::ApplyTake>("Condacc>DenseApplyTake",
                                              {"handle", "local_step", "num_required"}),
     RegisterOnCpuAndGpu<SparseOps::Handle>("Condacc>SparseAccumulator", {"handle"}),
-    RegisterOnCpuAndGpu<SparseOps::Apply>("Condacc>SparseApply",
-                                          {"handle", "local_step", "shape", "accepted"}),
+    RegisterOnCpuAndGpu<SparseOps::Apply>(
+        "Condacc>SparseApply",
+        {"handle", "local_step", "shape", "contributor", "weight", "outcome"}),
     RegisterOnCpuAndGpu<SparseOps::Take>("Condacc>SparseTake", {"handle", "num_required", "shape"}),
-    RegisterOnCpuAndGpu<SparseOps::TryTake>("Condacc>SparseTryTake",
-                                            {"handle", "num_required", "taken", "shape"}),
-    RegisterOnCpuAndGpu<SparseOps::ApplyContribution>(
-        "Condacc>SparseApplyContribution",
-        {"handle", "local_step", "grad_shape", "contributor", "weight", "outcome"}),
-    RegisterOnCpuAndGpu<SparseOps::ApplyWeighted>(
-        "Condacc>SparseApplyWeighted", {"handle", "local_step", "shape", "weight", "accepted"}),
-    RegisterOnCpuAndGpu<SparseOps::TakeRound>(
-        "Condacc>SparseTakeRound", {"handle", "global_step", "num_required", "taken", "shape"}),
+    RegisterOnCpuAndGpu<SparseOps::TryTake>(
+        "Condacc>SparseTryTake", {"handle", "num_required", "global_step", "taken", "shape"}),
     RegisterOnCpuAndGpu<DenseTowerOps::Handle>("Condacc>TowerDenseSum", {"handle"}),
     RegisterOnCpuAndGpu<DenseTowerOps::Apply>("Condacc>TowerDenseAdd", {"handle"}),
     RegisterOnCpuAndGpu<DenseTowerOps::TakeAll>("Condacc>TowerDenseTake",

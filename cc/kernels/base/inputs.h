@@ -2,8 +2,6 @@
 #ifndef CONDACC_KERNELS_BASE_INPUTS_H_
 #define CONDACC_KERNELS_BASE_INPUTS_H_
 
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -50,21 +48,6 @@ absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::strin
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "Argument ", argument, " must be scalar, but had bad shape ", input.shape().DebugString()));
-}
-
-// Reads an input that is a vector. Returns InvalidArgument if it is not.
-template <typename T>
-absl::Status ReadVector(tensorflow::OpKernelContext* ctx, int index, absl::string_view argument,
-                        std::vector<T>* values) {
-  const tensorflow::Tensor& input = ctx->input(index);
-  if (input.dims() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("Argument ", argument,
-                                                   " must be a vector, but had bad shape ",
-                                                   input.shape().DebugString()));
-  }
-  const auto flat = input.vec<T>();
-  values->assign(flat.data(), flat.data() + flat.size());
-  return absl::OkStatus();
 }
 
 }  // namespace condacc

@@ -1,7 +1,6 @@
 // Kernels of the staleness gate.
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -229,19 +228,6 @@ absl::Status OutputRecentStaleness(StalenessGateResource& resource,
   return OutputVector(ctx, 0, resource.gate().counts(attributes.counter).recent);
 }
 
-absl::Status SaveCounter(StalenessGateResource& resource, const CounterAttributes& attributes,
-                         OpKernelContext* ctx) {
-  return OutputVector(ctx, 0, resource.gate().Save(attributes.counter));
-}
-
-// Inputs: gate, state.
-absl::Status RestoreCounter(StalenessGateResource& resource, const CounterAttributes& attributes,
-                            OpKernelContext* ctx) {
-  std::vector<int64_t> state;
-  TF_RETURN_IF_ERROR(ReadVector(ctx, 1, "state", &state));
-  return ToAbsl(resource.gate().Restore(attributes.counter, state, resource.title()));
-}
-
 [[maybe_unused]] const bool kDecisions[] = {
     RegisterKernel<DecideOp<ResourceStep, FromHostMemory>>("Condacc>StalenessGateDecide",
                                                            DEVICE_CPU, {}),
@@ -265,10 +251,6 @@ constexpr int kAfterCpu = -1;
         "Condacc>StalenessGateNumDropped", {"gate", "num_dropped"}, kAfterCpu),
     RegisterOnCpuAndGpu<ResourceOp<OutputRecentStaleness>>("Condacc>StalenessGateRecentStaleness",
                                                            {"gate", "staleness"}, kAfterCpu),
-    RegisterOnCpuAndGpu<ResourceOp<SaveCounter>>("Condacc>StalenessGateSave", {"gate", "state"},
-                                                 kAfterCpu),
-    RegisterOnCpuAndGpu<ResourceOp<RestoreCounter>>("Condacc>StalenessGateRestore",
-                                                    {"gate", "state"}, kAfterCpu),
 };
 
 #if defined(CONDACC_CUDA)

@@ -128,18 +128,6 @@ absl::Status OutputState(SyncGateResource& resource, const NoAttributes&, OpKern
   return absl::OkStatus();
 }
 
-// Input: gate. Output: state.
-absl::Status SaveGate(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
-  return OutputVector(ctx, 0, resource.gate()->Save());
-}
-
-// Inputs: gate, state.
-absl::Status RestoreGate(SyncGateResource& resource, const NoAttributes&, OpKernelContext* ctx) {
-  std::vector<int64_t> state;
-  TF_RETURN_IF_ERROR(ReadVector(ctx, 1, "state", &state));
-  return ToAbsl(resource.gate()->Restore(state));
-}
-
 [[maybe_unused]] const bool kWorkerOps[] = {
     RegisterKernel<NamedHandleOp<SyncGateResource>>("Condacc>SyncGate", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Enter>>("Condacc>SyncGateEnter", DEVICE_CPU, {}),
@@ -148,8 +136,6 @@ absl::Status RestoreGate(SyncGateResource& resource, const NoAttributes&, OpKern
     RegisterKernel<ResourceOp<Lose>>("Condacc>SyncGateLose", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Leave>>("Condacc>SyncGateLeave", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<OutputState>>("Condacc>SyncGateState", DEVICE_CPU, {}),
-    RegisterKernel<ResourceOp<SaveGate>>("Condacc>SyncGateSave", DEVICE_CPU, {}),
-    RegisterKernel<ResourceOp<RestoreGate>>("Condacc>SyncGateRestore", DEVICE_CPU, {}),
 };
 
 }  // namespace

@@ -10,7 +10,6 @@ REGISTER_OP("Condacc>SparseAccumulator")
     .Attr(kDtype)
     .Attr("shape: shape")
     .Attr("reduction_type: {'MEAN', 'SUM', 'GLOBAL_MEAN'} = 'MEAN'")
-    .Attr("deterministic: bool = false")
     .Attr("num_contributors: int >= 0 = 0")
     .Attr("anonymous: bool = false")
     .Attr("container: string = ''")
@@ -37,13 +36,18 @@ REGISTER_OP("Condacc>SparseApply")
     .Input("indices: Tindices")
     .Input("values: dtype")
     .Input("shape: int64")
-    .Output("accepted: bool")
+    .Input("contributor: num_contributors * int64")
+    .Input("weight: num_weights * double")
+    .Output("outcome: int32")
     .Attr(kDtype)
     .Attr("Tindices: {int32, int64} = DT_INT64")
+    .Attr("num_contributors: int >= 0 = 0")
+    .Attr("num_weights: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn(SparseApplyShape)
     .Doc(R"(
-Adds a sparse gradient to an accumulator, unless it is stale.
+Adds a sparse gradient to an accumulator, unless it is stale. A gradient of a contributor is added
+only as by Condacc>DenseApply.
 
 local_step: The step at which the gradient was computed: [] int64. The gradient is stale if it is
   lower than the accumulator's global step.
@@ -51,75 +55,19 @@ indices: The index of each row: [n] Tindices. They may be in any order. Rows wit
   summed, and count as one gradient.
 values: The rows: [n, d1, ...] dtype.
 shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is unknown.
-accepted: Whether the gradient was added: [] bool. False if it was stale and therefore dropped,
-  whatever its shape.
+contributor: Nothing, or the number of the contributor, as for Condacc>DenseApply: [] int64.
+weight: Nothing, or the weight by which the values have been multiplied, as for Condacc>DenseApply:
+  [] double.
+outcome: What became of the gradient, as for Condacc>DenseApply: [] int32. The parts of one that is
+  not added may have any shapes.
 
-InvalidArgument if `local_step` is not a scalar, the dtype is not the accumulator's, or a gradient
-that is not stale does not fit: if its parts do not fit each other, the accumulator's shape or what
-is accumulated, or if an index is negative or beyond the shape. ResourceExhausted if memory is
-short. After an error nothing has changed.
-)");
-
-REGISTER_OP("Condacc>SparseApplyContribution")
-    .Input("handle: resource")
-    .Input("local_step: int64")
-    .Input("indices: Tindices")
-    .Input("values: dtype")
-    .Input("grad_shape: int64")
-    .Input("contributor: int64")
-    .Input("weight: num_weights * double")
-    .Output("outcome: int32")
-    .Attr(kDtype)
-    .Attr("Tindices: {int32, int64} = DT_INT64")
-    .Attr("num_weights: int >= 0 = 0")
-    .SetIsStateful()
-    .SetShapeFn(SparseApplyShape)
-    .Doc(R"(
-Adds a sparse gradient of a contributor to an accumulator, at most one between two takes, and only
-if the accumulator is at the gradient's local step.
-
-local_step: The step at which the gradient was computed: [] int64.
-indices: The index of each row: [n] Tindices, as for Condacc>SparseApply.
-values: The rows: [n, d1, ...] dtype.
-grad_shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is
-  unknown.
-contributor: The number of the contributor, as for Condacc>DenseApplyContribution: [] int64.
-weight: Nothing, or the weight of the gradient, as for Condacc>SparseApplyWeighted: [] double.
-outcome: What became of the gradient, as for Condacc>DenseApplyContribution: [] int32.
-
-InvalidArgument as for Condacc>DenseApplyContribution and Condacc>SparseApplyWeighted;
+InvalidArgument as for Condacc>DenseApply; if the parts of a gradient that would be added do not fit
+each other, the accumulator's shape or what is accumulated; if an index is negative or beyond the
+shape; or if the accumulator is on a GPU, its reduction_type is MEAN and the weight is not 1.
 ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
 apply another gradient. On a GPU, a take can refuse a gradient after later ones have been added. If
-the accumulator is deterministic, another gradient of its contributor is then an InvalidArgument,
-too, until the accumulator is reset.
-)");
-
-REGISTER_OP("Condacc>SparseApplyWeighted")
-    .Input("handle: resource")
-    .Input("local_step: int64")
-    .Input("indices: Tindices")
-    .Input("values: dtype")
-    .Input("shape: int64")
-    .Input("weight: double")
-    .Output("accepted: bool")
-    .Attr(kDtype)
-    .Attr("Tindices: {int32, int64} = DT_INT64")
-    .SetIsStateful()
-    .SetShapeFn(SparseApplyShape)
-    .Doc(R"(
-Adds a sparse gradient whose values have been multiplied by its weight to an accumulator, unless it
-is stale. A mean is divided by the sum of the weights, where that of other gradients is 1.
-
-local_step: The step at which the gradient was computed, as for Condacc>SparseApply: [] int64.
-indices: The index of each row: [n] Tindices, as for Condacc>SparseApply.
-values: The rows times the weight: [n, d1, ...] dtype.
-shape: The shape of the dense tensor whose rows they are: [rank] int64, or [0] if it is unknown.
-weight: The weight, finite and not negative: [] double.
-accepted: Whether the gradient was added, as for Condacc>SparseApply: [] bool.
-
-InvalidArgument if `weight` is not a scalar, is negative or is not finite, or if the accumulator is
-on a GPU, its reduction_type is MEAN and the weight is not 1. Other errors are those of
-Condacc>SparseApply.
+the accumulator adds in the order of contributors, another gradient of this one is then an
+InvalidArgument, too, until the accumulator is reset.
 )");
 
 REGISTER_OP("Condacc>SparseTake")
@@ -150,11 +98,13 @@ memory is short. After an error nothing has been taken.
 REGISTER_OP("Condacc>SparseTryTake")
     .Input("handle: resource")
     .Input("num_required: int32")
+    .Input("global_step: num_global_steps * int64")
     .Output("taken: bool")
     .Output("indices: int64")
     .Output("values: dtype")
     .Output("shape: int64")
     .Attr(kDtype)
+    .Attr("num_global_steps: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn(SparseTakeShape)
     .Doc(R"(
@@ -162,37 +112,14 @@ Takes the accumulated sparse gradients if there are enough and no other take wai
 itself.
 
 num_required: How many gradients are enough, at least 1: [] int32.
+global_step: Nothing, or the only step of the accumulator at which gradients are taken: [] int64.
 taken: Whether gradients were taken: [] bool.
 indices: As output by Condacc>SparseTake, or [0] int64 if nothing was taken.
 values: As output by Condacc>SparseTake, or [0, d1, ...] dtype if nothing was taken.
 shape: As output by Condacc>SparseTake.
 
-The errors are those of Condacc>SparseTake.
-)");
-
-REGISTER_OP("Condacc>SparseTakeRound")
-    .Input("handle: resource")
-    .Input("global_step: int64")
-    .Input("num_required: int32")
-    .Output("taken: bool")
-    .Output("indices: int64")
-    .Output("values: dtype")
-    .Output("shape: int64")
-    .Attr(kDtype)
-    .SetIsStateful()
-    .SetShapeFn(SparseTakeShape)
-    .Doc(R"(
-Takes the accumulated sparse gradients if the accumulator is at the given step, there are enough and
-no other take waits; never waits itself.
-
-global_step: The only step of the accumulator at which gradients are taken: [] int64.
-num_required: How many gradients are enough, at least 1: [] int32.
-taken: Whether gradients were taken: [] bool.
-indices: As output by Condacc>SparseTake, or [0] int64 if nothing was taken.
-values: As output by Condacc>SparseTake, or [0, d1, ...] dtype if nothing was taken.
-shape: As output by Condacc>SparseTake.
-
-InvalidArgument if `global_step` is not a scalar. Other errors are those of Condacc>SparseTake.
+InvalidArgument if `global_step` is not a scalar, or if there are several. Other errors are those of
+Condacc>SparseTake.
 )");
 
 }  // namespace

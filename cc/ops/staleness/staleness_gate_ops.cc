@@ -127,27 +127,5 @@ REGISTER_OP("Condacc>StalenessGateRecentStaleness")
     .SetShapeFn(VectorOutput)
     .Doc("Outputs the staleness of a counter's last decisions, at most 1024, in any order.");
 
-REGISTER_OP("Condacc>StalenessGateSave")
-    .Input("gate: resource")
-    .Output("state: int64")
-    .Attr("counter: string")
-    .SetIsStateful()
-    .SetShapeFn(VectorOutput)
-    .Doc("Outputs what a counter has counted, with a version, for Condacc>StalenessGateRestore.");
-
-REGISTER_OP("Condacc>StalenessGateRestore")
-    .Input("gate: resource")
-    .Input("state: int64")
-    .Attr("counter: string")
-    .SetIsStateful()
-    .SetShapeFn(VectorArgument)
-    .Doc(R"(
-Replaces what a counter has counted. Updates under way will be counted when they end.
-
-state: What Condacc>StalenessGateSave has output, perhaps in another process: [n] int64.
-
-InvalidArgument, and nothing has changed, if `state` is damaged.
-)");
-
 }  // namespace
 }  // namespace condacc

@@ -194,25 +194,5 @@ num_takeovers: How many times slots have been taken over so far: [] int64.
 num_dropped: Number of steps so far whose gradients were dropped: [] int64.
 )");
 
-REGISTER_OP("Condacc>SyncGateSave")
-    .Input("gate: resource")
-    .Output("state: int64")
-    .SetIsStateful()
-    .SetShapeFn(VectorOutput)
-    .Doc("Outputs what a gate has counted, with a version, for Condacc>SyncGateRestore.");
-
-REGISTER_OP("Condacc>SyncGateRestore")
-    .Input("gate: resource")
-    .Input("state: int64")
-    .SetIsStateful()
-    .SetShapeFn(VectorArgument)
-    .Doc(R"(
-Replaces what a gate has counted. Its rounds and workers stay as they are.
-
-state: What Condacc>SyncGateSave has output, perhaps in another process: [n] int64.
-
-InvalidArgument, and nothing has changed, if `state` is damaged.
-)");
-
 }  // namespace
 }  // namespace condacc

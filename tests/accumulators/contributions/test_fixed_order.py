@@ -212,14 +212,6 @@ def test_the_number_of_contributors_is_a_positive_integer(kind, number, error):
         kind.deterministic(number, tf.float32, [2])
 
 
-@pytest.mark.parametrize("attributes", [{"deterministic": True}, {"num_contributors": 2}])
-def test_the_operation_needs_both_attributes(attributes):
-    with pytest.raises(InvalidArgument, match=r"num_contributors .* \(accumulator 'odd'\)"):
-        tf_condacc._ops.native.ops.condacc_dense_accumulator(
-            tf.float32, [2], shared_name="odd", **attributes
-        )
-
-
 @pytest.mark.weighted_means("sparse")
 @every_mode
 @dense_and_sparse
@@ -259,14 +251,16 @@ def test_with_op_determinism_sums_in_order_of_arrival_are_reported_once(caplog, 
     ] == [1]
 
 
-def test_the_operation_takes_at_most_one_weight():
-    ops = tf_condacc._ops.native.ops
+def test_the_operation_takes_at_most_one_contributor_and_one_weight():
+    apply = tf_condacc._ops.native.ops.condacc_dense_apply
     handle = DENSE(tf.float32, [2], name="heavy").accumulator_ref
     number, weight = tf.constant(0, tf.int64), tf.constant(2.0, tf.float64)
-    with pytest.raises(InvalidArgument, match="at most one weight, got 2"):
-        ops.condacc_dense_apply_contribution(handle, number, [1.0, 2.0], number, [weight, weight])
+    with pytest.raises(InvalidArgument, match="num_weights <= 1, got 2"):
+        apply(handle, number, [1.0, 2.0], [number], [weight, weight])
+    with pytest.raises(InvalidArgument, match="num_contributors <= 1, got 2"):
+        apply(handle, number, [1.0, 2.0], [number, number], [])
     with pytest.raises(InvalidArgument, match="weight must be finite .*heavy"):
-        ops.condacc_dense_apply_contribution(handle, number, [1.0, 2.0], number, [-weight])
+        apply(handle, number, [1.0, 2.0], [number], [-weight])
 
 
 def test_a_function_takes_a_deterministic_accumulator_as_an_argument():
@@ -277,19 +271,6 @@ def test_a_function_takes_a_deterministic_accumulator_as_an_argument():
     returned = same(DENSE.deterministic(2, tf.float32, [2]))
     with pytest.raises(InvalidArgument, match="contributors 0 to 1"):
         copy.deepcopy(returned).apply_grad([1.0, 2.0])
-
-
-def test_programs_saved_before_contributions_had_weights_still_run():
-    with tf.Graph().as_default() as graph:
-        accumulator = DENSE(tf.float32, [1], name="acc", shared_name="saved before")
-        outcome = accumulator.apply_contribution([2.0], 7).name
-        definition = graph.as_graph_def()
-    for node in definition.node:
-        for attribute in ("num_weights", "deterministic", "num_contributors"):
-            node.attr.pop(attribute, None)
-    with tf.Graph().as_default() as graph, v1.Session() as session:
-        tf.import_graph_def(definition, name="")
-        assert [session.run(outcome) for _ in range(2)] == [1, 3]
 
 
 def test_a_saved_model_keeps_the_order(tmp_path):

@@ -243,6 +243,6 @@ def test_state_is_marked_stateful(impl, graph):
     ]
     if impl.ours:
         ops += [accumulator.try_take_grad(1)[0].op, accumulator.global_step().op]
-        ops += [accumulator.num_dropped().op, accumulator.try_apply_grad([1.0]).op]
+        ops += [accumulator.num_dropped().op, accumulator.try_apply_grad([1.0]).op.inputs[0].op]
         assert all(op.op_def.is_stateful for op in ops)
     assert ops[0].op_def.is_stateful

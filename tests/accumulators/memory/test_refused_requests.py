@@ -28,7 +28,6 @@ pytestmark = [isolated(stand_ins), needs_stand_ins]
 STEP = tf.constant(0, tf.int64)
 ONE = tf.constant(1)
 NUMBER = tf.constant(1, tf.int64)
-COUNTS = tf.constant([1, 2, 3], tf.int64)
 WEIGHT = tf.constant(3.0, tf.float64)
 NO = tf.constant(False)
 YES = tf.constant(True)
@@ -57,7 +56,7 @@ def _state_of(handle: tf.Tensor) -> tuple[int, ...]:
 def _dense(count: int = 0, **where: Any) -> tf.Tensor:
     handle = ops.condacc_dense_accumulator(FLOAT, SHAPE, "SUM", **(where or {"anonymous": True}))
     for _ in range(count):
-        ops.condacc_dense_apply(handle, STEP, DENSE)
+        ops.condacc_dense_apply(handle, STEP, DENSE, [], [])
     return handle
 
 
@@ -65,7 +64,7 @@ def _half(count: int = 0) -> tf.Tensor:
     """Returns an accumulator that needs further memory, for adding in float32."""
     handle = ops.condacc_dense_accumulator(tf.float16, SHAPE, "MEAN", anonymous=True)
     for _ in range(count):
-        ops.condacc_dense_apply(handle, STEP, HALF)
+        ops.condacc_dense_apply(handle, STEP, HALF, [], [])
     return handle
 
 
@@ -74,14 +73,14 @@ def _named(count: int = 0) -> tf.Tensor:
     handle = _dense(shared_name="refused")
     ops.condacc_accumulator_reset(handle, STEP)
     for _ in range(count):
-        ops.condacc_dense_apply(handle, STEP, DENSE)
+        ops.condacc_dense_apply(handle, STEP, DENSE, [], [])
     return handle
 
 
 def _sparse(count: int = 0) -> tf.Tensor:
     handle = ops.condacc_sparse_accumulator(FLOAT, [9, *SHAPE[1:]], "SUM", anonymous=True)
     for _ in range(count):
-        ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE)
+        ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE, [], [])
     return handle
 
 
@@ -95,7 +94,7 @@ def _large(count: int) -> tf.Tensor:
 
 def _apply_large(handle: tf.Tensor, number: int) -> Any:
     rows = tf.range(number, number + len(LARGE), dtype=tf.int64)
-    return ops.condacc_sparse_apply(handle, STEP, rows, LARGE, NO_SHAPE)
+    return ops.condacc_sparse_apply(handle, STEP, rows, LARGE, NO_SHAPE, [], [])
 
 
 def _tower(op: Any, add: Any = None, *gradient: tf.Tensor) -> tf.Tensor:
@@ -145,7 +144,7 @@ def _on_dense(op: Callable[[tf.Tensor], Any], make: Any = _dense) -> Callable[[]
 
 
 def _contributed(handle: tf.Tensor) -> tf.Tensor:
-    ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [])
+    ops.condacc_dense_apply(handle, STEP, DENSE, [NUMBER], [])
     return handle
 
 
@@ -249,24 +248,22 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "dense_accumulator": _stateless(_dense),
     "dense_accumulator of a name": _stateless(lambda: _dense(shared_name="refused")),
-    "dense_apply": _on_dense(lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE)),
+    "dense_apply": _on_dense(lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE, [], [])),
     "dense_apply by name": _on_dense(
-        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE), lambda: _named(1)
+        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE, [], []), lambda: _named(1)
     ),
     "dense_apply of float16": _on_dense(
-        lambda handle: ops.condacc_dense_apply(handle, STEP, HALF), lambda: _half(1)
+        lambda handle: ops.condacc_dense_apply(handle, STEP, HALF, [], []), lambda: _half(1)
     ),
-    "dense_apply_contribution": _on_dense(
-        lambda handle: ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [])
+    "dense_apply of a contributor": _on_dense(
+        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE, [NUMBER], [])
     ),
-    "dense_apply_contribution that is early": _on_dense(
-        lambda handle: ops.condacc_dense_apply_contribution(handle, STEP, DENSE, NUMBER, [WEIGHT]),
-        lambda: _dense(deterministic=True, num_contributors=8, anonymous=True),
+    "dense_apply of a contributor that is early": _on_dense(
+        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE, [NUMBER], [WEIGHT]),
+        lambda: _dense(num_contributors=8, anonymous=True),
     ),
-    "dense_apply_weighted": _on_dense(
-        lambda handle: ops.condacc_dense_apply_weighted(
-            handle, STEP, DENSE, tf.constant(1.0, tf.float64)
-        )
+    "dense_apply of a weight": _on_dense(
+        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE, [], [WEIGHT])
     ),
     "dense_take": _on_dense(
         lambda handle: ops.condacc_dense_take(handle, ONE, FLOAT), lambda: _dense(2)
@@ -275,33 +272,31 @@ CASES: dict[str, Callable[[], Case]] = {
         lambda handle: ops.condacc_dense_take(handle, ONE, tf.float16), lambda: _half(2)
     ),
     "dense_try_take": _on_dense(
-        lambda handle: ops.condacc_dense_try_take(handle, ONE, FLOAT), lambda: _named(2)
+        lambda handle: ops.condacc_dense_try_take(handle, ONE, [], FLOAT), lambda: _named(2)
     ),
     "dense_try_take of nothing": _on_dense(
-        lambda handle: ops.condacc_dense_try_take(handle, ONE, FLOAT)
+        lambda handle: ops.condacc_dense_try_take(handle, ONE, [], FLOAT)
     ),
-    "dense_take_round": _on_dense(
-        lambda handle: ops.condacc_dense_take_round(handle, STEP, ONE, FLOAT), lambda: _dense(2)
+    "dense_try_take at a step": _on_dense(
+        lambda handle: ops.condacc_dense_try_take(handle, ONE, [STEP], FLOAT), lambda: _dense(2)
     ),
     "sparse_accumulator": _stateless(_sparse),
     "sparse_apply": _on_dense(
-        lambda handle: ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE), _sparse
+        lambda handle: ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE, [], []), _sparse
     ),
     "sparse_apply of int32 row numbers": _on_dense(
         lambda handle: ops.condacc_sparse_apply(
-            handle, STEP, tf.cast(SPARSE[0], tf.int32), SPARSE[1], NO_SHAPE
+            handle, STEP, tf.cast(SPARSE[0], tf.int32), SPARSE[1], NO_SHAPE, [], []
         ),
         _sparse,
     ),
-    "sparse_apply_contribution": _on_dense(
-        lambda handle: ops.condacc_sparse_apply_contribution(
-            handle, STEP, *SPARSE, NO_SHAPE, NUMBER, []
-        ),
+    "sparse_apply of a contributor": _on_dense(
+        lambda handle: ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE, [NUMBER], []),
         lambda: _sparse(1),
     ),
-    "sparse_apply_weighted": _on_dense(
-        lambda handle: ops.condacc_sparse_apply_weighted(
-            handle, STEP, *SPARSE, NO_SHAPE, tf.constant(2.0, tf.float64)
+    "sparse_apply of a weight": _on_dense(
+        lambda handle: ops.condacc_sparse_apply(
+            handle, STEP, *SPARSE, NO_SHAPE, [], [tf.constant(2.0, tf.float64)]
         ),
         lambda: _sparse(1),
     ),
@@ -309,10 +304,10 @@ CASES: dict[str, Callable[[], Case]] = {
         lambda handle: ops.condacc_sparse_take(handle, ONE, FLOAT), lambda: _sparse(2)
     ),
     "sparse_try_take": _on_dense(
-        lambda handle: ops.condacc_sparse_try_take(handle, ONE, FLOAT), lambda: _sparse(2)
+        lambda handle: ops.condacc_sparse_try_take(handle, ONE, [], FLOAT), lambda: _sparse(2)
     ),
     "sparse_try_take of nothing": _on_dense(
-        lambda handle: ops.condacc_sparse_try_take(handle, ONE, FLOAT), _sparse
+        lambda handle: ops.condacc_sparse_try_take(handle, ONE, [], FLOAT), _sparse
     ),
     "sparse_apply of a large gradient": _on_dense(
         lambda handle: _apply_large(handle, 4), lambda: _large(4)
@@ -320,8 +315,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "sparse_take of a large result": _on_dense(
         lambda handle: ops.condacc_sparse_take(handle, ONE, FLOAT), lambda: _large(3)
     ),
-    "sparse_take_round": _on_dense(
-        lambda handle: ops.condacc_sparse_take_round(handle, STEP, ONE, FLOAT), lambda: _sparse(2)
+    "sparse_try_take at a step": _on_dense(
+        lambda handle: ops.condacc_sparse_try_take(handle, ONE, [STEP], FLOAT), lambda: _sparse(2)
     ),
     "held_bytes": _stateless(lambda: bool(ops.condacc_held_bytes())),
     "import_tf_condacc_first": _stateless(ops.condacc_import_tf_condacc_first),
@@ -336,12 +331,6 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "staleness_gate_recent_staleness": _on_staleness_gate(
         lambda gate, step: ops.condacc_staleness_gate_recent_staleness(gate, "n")
-    ),
-    "staleness_gate_save": _on_staleness_gate(
-        lambda gate, step: ops.condacc_staleness_gate_save(gate, "n")
-    ),
-    "staleness_gate_restore": _on_staleness_gate(
-        lambda gate, step: ops.condacc_staleness_gate_restore(gate, COUNTS, "n")
     ),
     "gradients_pack": _stateless(lambda: ops.condacc_gradients_pack([DENSE], [SHAPE], ["g"])),
     "gradients_unpack": _stateless(
@@ -376,8 +365,6 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "sync_gate_report": _report,
     "sync_gate_state": _on_gate(Gate, _call("state")),
-    "sync_gate_save": _on_gate(Gate, _call("save")),
-    "sync_gate_restore": _on_gate(Gate, _call("restore", COUNTS)),
     "tower_dense_sum": _stateless(lambda: _tower(ops.condacc_tower_dense_sum)),
     "tower_dense_add": _on_dense(
         lambda handle: ops.condacc_tower_dense_add(handle, DENSE),
@@ -517,12 +504,12 @@ def test_each_refused_request_fails_the_op_and_changes_nothing(name, count):
 WAITING: dict[str, tuple[Callable[[int], tf.Tensor], Any, Any]] = {
     "dense": (
         _dense,
-        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE),
+        lambda handle: ops.condacc_dense_apply(handle, STEP, DENSE, [], []),
         ops.condacc_dense_take,
     ),
     "sparse": (
         _sparse,
-        lambda handle: ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE),
+        lambda handle: ops.condacc_sparse_apply(handle, STEP, *SPARSE, NO_SHAPE, [], []),
         ops.condacc_sparse_take,
     ),
 }

@@ -19,16 +19,16 @@ from tf_condacc._ops.native import ops
 KINDS = ["dense", "sparse"]
 VALUES = [0.1, 0.2, 0.7, 1e8, -1e8, 0.3]  # Their sums depend on the order of additions.
 
-# States that were saved in version 1 of the format: a float16 sum of a gradient of contributor 7
+# States that were saved in version 2 of the format: a float16 sum of a gradient of contributor 7
 # and one of weight 0.5, after one was dropped; and an ordered sum of 4 contributors, of which 0 and
 # 3 have come, which is early.
-VERSION_1 = {
+VERSION_2 = {
     "dense": (
-        "eNpLzs9LSUxOZmBkYIBjJgYIYGRAgDNoYsxQmhWHOBMaDQE/7GHq2LHYgc0cgsBgsx0DwwF7EA0AS0cINA=="
+        "eNpLzs9LSUxOZmBiYGBghGIQGwbOQGlGKM0MpVlxiCPrZWD4YQ+TZ2dABej6yAYGm+0YGA7Yg2gAZV8IMQ=="
     ),
     "sparse": (
-        "eNpLzs9LSUxOZmBkYGBgAmJmIGZEwiwMECDABKGhFFgdMh8XYMKqTsQBXR8jCu+DPcx8FhRxAQdGHOYScgcDke4k"
-        "D3ywR6WJB8bGxiA9DmfPnLElx1+U+htorx3QekegOxyAXEcA4WUPOg=="
+        "eNpLzs9LSUxOZmBiYABjZiBmBGIWBgi4wAihmaB8ZgZUPi6AKi/igF39B3tmFL6AAyOafiay7CMVfLBHpYkHxsbG"
+        "ID0OZ8+csaW/uxkYgPbaAa13BLrDAch1BAAQsQ/x"
     ),
 }
 
@@ -110,8 +110,8 @@ def test_gradients_that_came_early_are_saved_and_added_in_order(kind, tmp_path):
 
 @pytest.mark.weighted_means("sparse")
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_of_version_1_are_read_and_written_byte_by_byte(kind):
-    state = zlib.decompress(base64.b64decode(VERSION_1[kind]))
+def test_states_of_version_2_are_read_and_written_byte_by_byte(kind):
+    state = zlib.decompress(base64.b64decode(VERSION_2[kind]))
     if kind == "dense":
         accumulator = make(kind, tf.float16, reduction_type="SUM")
     else:

@@ -110,9 +110,11 @@ def test_dense_ops_refuse_a_sparse_accumulator(ours):
     acc.apply(Rows([1], [[4.0, 8.0]]))
     handle, one = acc.accumulator.accumulator_ref, tf.constant(1)
     uses = (
-        lambda: ours.ops.condacc_dense_apply(handle, tf.constant(0, tf.int64), tf.ones([3, 2])),
+        lambda: ours.ops.condacc_dense_apply(
+            handle, tf.constant(0, tf.int64), tf.ones([3, 2]), [], []
+        ),
         lambda: ours.ops.condacc_dense_take(handle, one, dtype=tf.float32),
-        lambda: ours.ops.condacc_dense_try_take(handle, one, dtype=tf.float32),
+        lambda: ours.ops.condacc_dense_try_take(handle, one, [], dtype=tf.float32),
     )
     for use in uses:
         with refused(InvalidArgument, "dense", "sparse"):

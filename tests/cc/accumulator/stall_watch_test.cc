@@ -35,7 +35,7 @@ TEST(StallWatch, AReportIsDueAfterTheTimeoutAndThenWhenTheStallHasLastedTwiceAsL
 TEST(StallWatch, WithoutATimeoutNothingIsDue) {
   StallWatch watch{seconds(0)};
   EXPECT_FALSE(watch.is_enabled());
-  watch.NoteRefused(ApplyOutcome::kStale, 0, std::nullopt);
+  watch.NoteRefused();
   EXPECT_FALSE(watch.IsTakeDue(Ago(hours(1))));
   EXPECT_FALSE(watch.IsTryDue());
 }
@@ -57,7 +57,7 @@ TEST(StallWatch, TriesAreReportedOnlyAfterARefusalAndUntilAGradientIsAdded) {
   StallWatch watch{seconds(50)};
   EXPECT_FALSE(watch.IsTryDue());
   EXPECT_FALSE(Described(watch).refuses_all_since);
-  watch.NoteRefused(ApplyOutcome::kStale, 3, std::nullopt);
+  watch.NoteRefused();
   AdvanceClock(seconds(49));
   EXPECT_FALSE(watch.IsTryDue());
   AdvanceClock(seconds(1));
@@ -65,7 +65,6 @@ TEST(StallWatch, TriesAreReportedOnlyAfterARefusalAndUntilAGradientIsAdded) {
   const StallReport report = Described(watch);
   EXPECT_TRUE(report.is_try && report.refuses_all_since);
   EXPECT_FALSE(report.has_ever_added);
-  EXPECT_EQ(report.duplicates.count + report.ahead.count, 0) << "the StepCounter counts it";
   watch.NoteAdded();
   AdvanceClock(seconds(50));
   EXPECT_FALSE(watch.IsTryDue());
@@ -75,17 +74,9 @@ TEST(StallWatch, TriesAreReportedOnlyAfterARefusalAndUntilAGradientIsAdded) {
 
 TEST(StallWatch, ATryIsNotDueBeforeTheTimeout) {
   StallWatch watch{hours(1)};
-  watch.NoteRefused(ApplyOutcome::kAhead, 7, 5);
-  watch.NoteRefused(ApplyOutcome::kDuplicate, 4, 6);
-  watch.NoteRefused(ApplyOutcome::kDuplicate, 4, 8);
+  watch.NoteRefused();
   EXPECT_FALSE(watch.IsTryDue());
-  const StallReport report = Described(watch, Ago(seconds(1)));
-  EXPECT_FALSE(report.is_try);
-  EXPECT_EQ(report.ahead.count, 1);
-  EXPECT_EQ(report.ahead.last_contributor, 5);
-  EXPECT_EQ(report.ahead.last_local_step, 7);
-  EXPECT_EQ(report.duplicates.count, 2);
-  EXPECT_EQ(report.duplicates.last_contributor, 8);
+  EXPECT_FALSE(Described(watch, Ago(seconds(1))).is_try);
 }
 
 }  // namespace

@@ -79,8 +79,7 @@ constexpr Expected kDenseRows[] = {
     {"NextAction", {1, 1, 0}, "NextAction: taken, folding: nothing"},
 };
 constexpr Expected kDenseStates[] = {
-    {"NextAction", {1, 3, 0}, "NextAction: taken, saving: finish in new memory"},
-    {"NextAction", {4, 0, 0}, "NextAction: finishing, idle: nothing"},
+    {"NextAction", {1, 3, 0}, "NextAction: taken, saving: nothing"},
 };
 constexpr Expected kSparseRows[] = {
     {"NextAction", {0, 2, 1}, "NextAction: open, preparing, the first take has enough: nothing"},

@@ -1,9 +1,14 @@
 #include "cc/memory/mapped_buffer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "cc/core/base/buffer.h"
@@ -50,6 +55,34 @@ TEST_F(MappedBufferTest, BeginsAtAHugePage) {
     ASSERT_TRUE(buffer);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kHugePageBytes, 0u) << num_bytes;
   }
+}
+
+TEST_F(MappedBufferTest, ConsistsOfWholePages) {
+  EXPECT_EQ(kHugePageBytes % PageBytes(), 0u) << PageBytes();
+}
+
+// Returns whether the mapping at an address is marked for huge pages.
+bool IsMarked(const void* address) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool is_there = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    std::istringstream words(line);
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') {
+      const auto wanted = reinterpret_cast<uintptr_t>(address);
+      is_there = begin <= wanted && wanted < end;
+    }
+    if (is_there && line.rfind("VmFlags:", 0) == 0) return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST_F(MappedBufferTest, AsksForHugePagesOnlyWhereTheyAreAsLargeAsThoseOfThePool) {
+  const Buffer advised = MapBuffer(3 * kHugePageBytes), buffer = MapBuffer(3 * kHugePageBytes);
+  // Some systems, and emulators, ignore all advice.
+  madvise(advised.data(), kHugePageBytes, MADV_HUGEPAGE);
+  EXPECT_EQ(IsMarked(buffer.data()), IsMarked(advised.data()) && PageBytes() == 4096);
 }
 
 TEST_F(MappedBufferTest, OccupiesNoMemoryBeforeItIsWritten) {

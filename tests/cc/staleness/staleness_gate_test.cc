@@ -56,40 +56,6 @@ TEST(StalenessGate, AnUpdateThatFailedMakesRoomForAnother) {
   EXPECT_EQ(g.gate.counts("c").num_accepted, 0);
 }
 
-TEST(StalenessGate, RestoredCountsGoOn) {
-  Gate g;
-  const int64_t num_updates = static_cast<int64_t>(StalenessGate::kMaxRecent) + 3;
-  for (int64_t i = 0; i < num_updates; ++i) g.Decide(-i, -1);
-  Gate other;
-  EXPECT_TRUE(other.Decide(0, 0).accepted);
-  ASSERT_TRUE(other.gate.Restore("c", g.gate.Save("c"), "gate").ok());
-  other.gate.End("c", /*applied=*/true);  // The update was under way.
-  EXPECT_EQ(other.gate.counts("c").num_accepted, 1);
-  EXPECT_EQ(other.gate.counts("c").num_dropped, num_updates);
-  other.step = 1;
-  other.Decide(0, -1);  // Takes the place of the oldest staleness.
-  const std::vector<int64_t> saved = other.gate.Save("c");
-  ASSERT_EQ(saved.size(), 3 + StalenessGate::kMaxRecent);
-  EXPECT_EQ(saved[3], 4);
-  EXPECT_EQ(saved[saved.size() - 2], num_updates - 1);
-  EXPECT_EQ(saved.back(), 1);
-  EXPECT_EQ(other.gate.Save("unknown"), (std::vector<int64_t>{1, 0, 0}));
-}
-
-TEST(StalenessGate, ADamagedStateChangesNothing) {
-  Gate g;
-  g.Decide(0, -1);
-  const std::vector<int64_t> before = g.gate.Save("c");
-  const std::vector<int64_t> too_long(3 + StalenessGate::kMaxRecent + 1, 1);
-  for (const std::vector<int64_t>& damaged :
-       {std::vector<int64_t>{}, {2, 0, 0}, {1, 0}, {1, -1, 0}, {1, 0, -1}, too_long}) {
-    const Status status = g.gate.Restore("c", damaged, "gate 'name'");
-    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_NE(status.message().find("(gate 'name')"), std::string::npos);
-    EXPECT_EQ(g.gate.Save("c"), before);
-  }
-}
-
 TEST(StalenessGate, ANegativeLimitDropsEverythingThatIsNotAhead) {
   Gate g;
   EXPECT_FALSE(g.Decide(0, -1).accepted);

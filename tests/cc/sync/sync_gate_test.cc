@@ -46,17 +46,6 @@ TEST_F(SyncGateTest, ABackupWorkerThatComesLateGetsNoSlot) {
   EXPECT_EQ(w(2).round, 2);
 }
 
-TEST_F(SyncGateTest, RestoredCountsGoOnAndRoundsStay) {
-  OpenFor(1, 2);
-  ASSERT_TRUE(gate_->Restore({1, 2, 7}).ok());
-  EXPECT_EQ(gate_->Restore({1, 2}).code(), StatusCode::kInvalidArgument);
-  Step(0);
-  EXPECT_FALSE(w(1).Claim());
-  EXPECT_EQ(gate_->state().num_dropped, 8);
-  EXPECT_EQ(gate_->state().round, 1);
-  EXPECT_EQ(gate_->Save(), (std::vector<int64_t>{1, 2, 8}));
-}
-
 TEST_F(SyncGateTest, AStepOfAnEarlierRoundGetsNoSlot) {
   OpenFor(1, 2);
   Step(0);

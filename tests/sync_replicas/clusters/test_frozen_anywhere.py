@@ -26,8 +26,8 @@ CHIEF, WORKER = ("worker", 0), ("worker", 1)
 # The operations of a step, and those that run only when a session begins. The ends of sessions are
 # in test_frozen_chief.py and test_endings.py.
 IN_STEPS = {
-    WORKER: ["Enter", "Claim", "ApplyContribution", "Pushed", "Finish"],
-    CHIEF: ["AwaitFull", "TakeRound", "RequireTaken", "Advance"],
+    WORKER: ["Enter", "Claim", "Apply", "Pushed", "Finish"],
+    CHIEF: ["AwaitFull", "TryTake", "RequireTaken", "Advance"],
 }
 AT_BEGIN = {WORKER: ["AwaitOpen"], CHIEF: ["Prepare", "AccumulatorReset", "GateOpen"]}
 MOMENT_SECS = 0.15

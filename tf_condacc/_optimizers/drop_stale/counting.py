@@ -39,14 +39,9 @@ class Counters:
         return None if counters is None else counters.stale_counter
 
     def children(self) -> dict[str, Any]:
-        """Returns what checkpoints contain: the variable, and the states of the gates."""
+        """Returns what checkpoints contain: the variable, if there is one."""
         counters = self._counters.get(_outermost_graph())
-        if counters is None:
-            return {}
-        states = {
-            _name_of_state(i): gate.saved_state for i, gate in enumerate(counters.gates.values())
-        }
-        return {COUNTER_NAME: counters.stale_counter, **states}
+        return {} if counters is None else {COUNTER_NAME: counters.stale_counter}
 
     def of_step(self, step: tf.Variable) -> tuple[tf.Variable, StalenessGate]:
         """Returns the variable that counts dropped updates, and the gate of the step variable.
@@ -65,7 +60,6 @@ class Counters:
             if id(step) not in counters.gates:
                 gate = StalenessGate(step, counters.name, self._optimizer_name)
                 counters.gates[id(step)] = gate
-                self._on_new(_name_of_state(len(counters.gates) - 1), gate.saved_state)
                 if not tf.executing_eagerly():
                     _summarize(counters.stale_counter, step, gate)
         return counters.stale_counter, counters.gates[id(step)]
@@ -104,11 +98,6 @@ class _GraphCounters:
         self.stale_counter = stale_counter
         self.name = name
         self.gates: dict[int, StalenessGate] = {}
-
-
-def _name_of_state(number: int) -> str:
-    """Returns the name of the state of an optimizer's gate in checkpoints."""
-    return f"staleness_gate_{number}" if number > 0 else "staleness_gate"
 
 
 def _outermost_graph() -> tf.Graph | None:

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tf_condacc._ops.host import is_reference, scalar
 from tf_condacc._ops.native import ops
-from tf_condacc._state import counter_state
 from tf_condacc._tensorflow import colocated_with
 from tf_condacc._typing import TensorLike
 
@@ -47,9 +46,6 @@ class StalenessGate:
             including those of other graphs and sessions that share the variable.
         counter: Name under which the gate counts the updates of this optimizer.
         optimizer: Name of the optimizer, for the warning about an update that does not end.
-
-    Attributes:
-        saved_state: What the gate has counted of this optimizer, for checkpoints.
     """
 
     def __init__(self, step: tf.Variable, counter: str, optimizer: str = "") -> None:
@@ -57,7 +53,6 @@ class StalenessGate:
         self._handle = _handle_of(step)
         self._counter = counter
         self._optimizer = optimizer
-        self.saved_state = counter_state(self._handle, counter)
 
     def decide(self, local_step: tf.Tensor, limit: tf.Tensor) -> Decision:
         """Decides whether an update is applied or dropped.

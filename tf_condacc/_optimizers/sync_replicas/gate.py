@@ -14,7 +14,6 @@ from tensorflow.compat import v1
 from condacc import tf_config
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
-from tf_condacc._state import gate_state
 
 _LOG = logging.getLogger("tf_condacc")
 _NO_ROUND = -1
@@ -57,7 +56,6 @@ class SyncGate:
             of the chief, and as the run of the worker.
         volunteers: Whether a queue runner volunteers as the chief: `[] bool`, to be fed. The gate
             then becomes that of this process only if no chief has opened it.
-        saved_state: What the gate has counted, for checkpoints.
     """
 
     def __init__(self, shared_name: str, device: str, worker: str, options: GateOptions) -> None:
@@ -69,7 +67,6 @@ class SyncGate:
         with self.on_device():
             self.handle = ops.condacc_sync_gate(shared_name=shared_name, name="gate")
             self._session = ops.condacc_sync_gate_session(name="session")
-            self.saved_state = gate_state(self.handle)
             self.volunteers = v1.placeholder_with_default(False, [], name="volunteers")
 
     def on_device(self) -> v1.device:

@@ -479,9 +479,6 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def _wrapped(self) -> v1.train.Optimizer:
         return self._opt
 
-    def _own_children(self) -> dict[str, Any]:
-        return {f"gate_{i}": each.gate.saved_state for i, each in enumerate(self._graphs)}
-
     def _hook_operations(self, is_chief: bool, num_tokens: int) -> HookOperations:
         """Returns what the hook of a worker runs. Subclasses may have replaced the attributes."""
         if self._chief_queue_runner is None:

@@ -33,14 +33,6 @@ BUGS = [
         new="",
     ),
     Bug(
-        breaks="A take that is finished during a save frees the gradients that are being saved.",
-        program="dense",
-        file="accumulator/accumulator.cc",
-        old="  round->place = has_finished ? Place::kDiscarded : Place::kTaken;\n",
-        new="  if (has_finished) round->sum->Clear();\n"
-        "  round->place = has_finished ? Place::kDiscarded : Place::kTaken;\n",
-    ),
-    Bug(
         breaks="A take finishes a round while it is saved.",
         program="dense",
         file="accumulator/accumulator_state.cc",
@@ -159,8 +151,8 @@ BUGS = [
         breaks="The contributor of a bad gradient that was removed may not apply another one.",
         program="device",
         file="accumulator/accumulator.cc",
-        old="next = is_refused ? contributions.erase(next) : std::next(next);",
-        new="next = std::next(next);",
+        old="    if (each.contributor.has_value()) round->contributors.erase(*each.contributor);\n",
+        new="",
     ),
     Bug(
         breaks="A cancelled take removes bad gradients, and nobody is told.",
@@ -224,7 +216,7 @@ BUGS = [
         breaks="An apply that got no memory leaves its contributor behind.",
         program="sparse",
         file="accumulator/accumulator.cc",
-        old="    if (contributor.has_value()) contributions.erase(*contributor);\n",
+        old="    if (contributor.has_value()) contributors.erase(*contributor);\n",
         new="",
     ),
     Bug(

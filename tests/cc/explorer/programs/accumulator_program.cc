@@ -438,16 +438,15 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   save->result = state.sum.num_accumulated;
   if constexpr (kIsDense) {
     bool is_wrong = false;
-    GradientSet saved = state.has_sum ? gradients_.SetInSaved(state.sum.values, &is_wrong) : 0;
+    GradientSet saved =
+        state.sum.num_ready() > 0 ? gradients_.SetInSaved(state.sum.values, &is_wrong) : 0;
     for (const SavedGradient& early : state.sum.early) saved |= gradients_.SetInEarly(early.values);
     if (save->result > 0) save->saved_gradients = saved;
     if (is_wrong) Fail("a saved sum is wrong");
   }
   save->saved_step = state.global_step;
   save->saved_dropped = state.num_dropped;
-  for (const auto& contribution : state.contributions) {
-    save->saved_contributors.insert(contribution.first);
-  }
+  save->saved_contributors.insert(state.contributors.begin(), state.contributors.end());
 }
 
 template <class Gradients>
