@@ -218,13 +218,14 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   int64_t round = 0;
   ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
   SyncGate::Options options;
-  options.num_slots = options.num_workers = 2;
+  options.num_slots = options.num_workers = 3;
   ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
   BeginSession(gate_, "w0");
   ASSERT_TRUE(gate_->Close({"c"}).ok());
   const auto begin_wait = [&](const std::string& worker) {
     return BeginWait(gate_, For::kOpening, worker, 0, /*patience=*/seconds(20));
   };
+  const RecordedWaitPtr patient = BeginWait(gate_, For::kOpening, "w3");
   const RecordedWaitPtr known = begin_wait("w0");
   Worker late(gate_, "w1");
   const RecordedWaitPtr opening = begin_wait("w1");
@@ -240,8 +241,24 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
   AdvanceClock(seconds(60));
   EXPECT_FALSE(known->has_ended()) << "it may belong to the next training";
   EXPECT_FALSE(stranger->has_ended()) << "all workers of the training have come";
+  EXPECT_FALSE(patient->has_ended()) << "it waits without a limit";
   Open(gate_.get(), 2, 2, "d");
-  EXPECT_TRUE(known->has_ended() && stranger->has_ended());
+  EXPECT_TRUE(known->has_ended() && stranger->has_ended() && patient->has_ended());
+}
+
+TEST_F(SyncGateTest, AWorkerThatComesBetweenTwoTrainingsWaitsForTheOneThatIsPrepared) {
+  int64_t round = 0;
+  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
+  SyncGate::Options options;
+  options.num_slots = options.num_workers = 2;
+  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+  ASSERT_TRUE(gate_->Close({"c"}).ok());
+  const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0", 0, seconds(20));
+  ASSERT_TRUE(Prepare(gate_, {"d"}, 0, &round).ok());
+  AdvanceClock(seconds(60));
+  EXPECT_FALSE(opening->has_ended());
+  ASSERT_TRUE(gate_->Open({"d"}, round, options, false).ok());
+  EXPECT_TRUE(opening->has_ended());
 }
 
 TEST_F(SyncGateTest, AWorkerThatComesBeforeTheEndOfATrainingThatNeverBeganWaitsForTheNextOne) {

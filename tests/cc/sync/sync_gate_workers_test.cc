@@ -157,6 +157,15 @@ TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneLosesItsSlot) {
   EXPECT_EQ(gate_->Describe().find("lost: w2"), std::string::npos);
 }
 
+TEST_F(SyncGateTest, AWorkerThatIsLostBeforeItHasComeIsNotWaitedFor) {
+  OpenForThatCome(2, 2, /*num_come=*/1);
+  ASSERT_TRUE(gate_->AddCredits({"c"}, 0).ok());  // The round waits for the other one, too.
+  Step(0);
+  EXPECT_TRUE(w(0).is_waiting());
+  gate_->Lose("w1");
+  EXPECT_FALSE(w(0).is_waiting());
+}
+
 TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneTakesNoSlotFromOthers) {
   OpenFor(2, 3);
   ASSERT_TRUE(w(0).Claim());
