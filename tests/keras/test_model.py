@@ -32,7 +32,6 @@ _REPLACED = (
     "reset_metrics",
     "compile",
     "train_step",
-    "save_weights",
     "load_weights",
     "set_weights",
     "_trackable_children",
