@@ -32,9 +32,6 @@ except ImportError:  # TensorFlow then reports the operations that XLA cannot co
 # attributes to accumulators and track every attribute.
 Trackable: Any = tf.__internal__.tracking.Trackable
 
-# The class of objects that tf.function takes as arguments by the tensors in them.
-CompositeTensor: Any = tf.__internal__.CompositeTensor
-
 # What a tf.compat.v1.train.Saver saves besides variables, and the tensors of which it consists.
 SaveableObject: Any = saveable_object.SaveableObject
 SaveSpec: Any = saveable_object.SaveSpec

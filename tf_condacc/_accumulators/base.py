@@ -17,7 +17,6 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
-from tf_condacc._accumulators.tracing import AccumulatorSpec, number_of
 from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
@@ -25,7 +24,6 @@ from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
 from tf_condacc._state import accumulator_state
 from tf_condacc._tensorflow import (
-    CompositeTensor,
     RestoreWatch,
     Trackable,
     is_determinism_enabled,
@@ -39,11 +37,6 @@ _warned_restore = -1  # The number of the last restore that a warning was about.
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 _SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
-# The attributes that this package gives its accumulators. A program may give them others.
-_OWN_ATTRIBUTES = frozenset(
-    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _trace_number "
-    "_no_shape _num_contributors".split()
-)
 
 
 class TryTakeResult(NamedTuple):
@@ -66,7 +59,6 @@ class TryTakeResult(NamedTuple):
     value: Any
 
 
-@CompositeTensor.register  # tf.function takes the objects as arguments, by their `_type_spec`.
 class ConditionalAccumulatorBase(Trackable):
     """The base class of dense and sparse conditional accumulators.
 
@@ -109,8 +101,6 @@ class ConditionalAccumulatorBase(Trackable):
     _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
     # Number of contributors in whose order gradients are added; 0 if they are added as they arrive.
     _num_contributors = 0
-    # The number of an accumulator that has traces of its own; see `_type_spec`.
-    _trace_number: int | None = None
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
@@ -124,29 +114,6 @@ class ConditionalAccumulatorBase(Trackable):
             self._name = f"{scope}/" if scope else ""
         else:
             self._name = accumulator_ref.op.name.split("/")[-1]
-
-    @classmethod
-    def _around(
-        cls,
-        handle: tf.Tensor,
-        dtype: tf.DType,
-        shape: tf.TensorShape,
-        reduction_type: str | None,
-        num_contributors: int,
-        like: ConditionalAccumulatorBase | None,
-    ) -> ConditionalAccumulatorBase:
-        """Returns an object for an accumulator that exists already.
-
-        The object gets the attributes that the program has given the object `like`.
-        """
-        made = cls.__new__(cls)
-        ConditionalAccumulatorBase.__init__(made, dtype, shape, handle)
-        if reduction_type is not None:
-            made._made_with = (dtype, shape, None, None, reduction_type)
-        made._num_contributors = num_contributors
-        if like is not None:
-            made.__dict__.update(like._attributes_of_program(), _trace_number=like._trace_number)
-        return made
 
     @classmethod
     def _made_deterministic(cls, num_contributors: int, *arguments: Any) -> Any:
@@ -169,39 +136,6 @@ class ConditionalAccumulatorBase(Trackable):
         made._num_contributors = int(num_contributors)
         cls.__init__(made, *arguments)
         return made
-
-    def _attributes_of_program(self) -> dict[str, Any]:
-        """Returns the attributes that the program, or a class of its own, has given the object."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in _OWN_ATTRIBUTES and not name.startswith("_self_")  # Trackable's.
-        }
-
-    @property
-    def _type_spec(self) -> AccumulatorSpec:
-        reduction_type = None
-        if self._made_with is not None:
-            reduction_type = tf.compat.as_str(self._made_with[-1] or "MEAN")
-        # A trace may depend on such attributes, so it serves no other object.
-        if self._trace_number is None and self._attributes_of_program():
-            self._trace_number = number_of(self)
-        return AccumulatorSpec(
-            type(self),
-            self._tensor_dtype,
-            self._shape,
-            reduction_type,
-            self._num_contributors,
-            self._trace_number,
-        )
-
-    def __tf_tracing_type__(self, context: Any) -> AccumulatorSpec:
-        """Returns what a trace of ``tf.function`` depends on if this object is an argument."""
-        return self._type_spec
-
-    def _convert_variables_to_tensors(self) -> ConditionalAccumulatorBase:
-        """Returns this object, for TensorFlow's branches, loops and functions that return it."""
-        return self
 
     @property
     def accumulator_ref(self) -> tf.Tensor:
@@ -452,7 +386,6 @@ class ConditionalAccumulatorBase(Trackable):
             if not attribute.startswith("_self_") and value is not self._accumulator_ref:
                 copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
         copied._restores = RestoreWatch()
-        copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
         copied._track_trackable(accumulator_state(copied._accumulator_ref), _STATE)
         copied.set_global_step(self.global_step())

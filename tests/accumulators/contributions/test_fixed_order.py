@@ -269,16 +269,6 @@ def test_the_operation_takes_at_most_one_weight():
         ops.condacc_dense_apply_contribution(handle, number, [1.0, 2.0], number, [-weight])
 
 
-def test_a_function_takes_a_deterministic_accumulator_as_an_argument():
-    @tf.function
-    def same(accumulator: Any) -> Any:
-        return accumulator
-
-    returned = same(DENSE.deterministic(2, tf.float32, [2]))
-    with pytest.raises(InvalidArgument, match="contributors 0 to 1"):
-        copy.deepcopy(returned).apply_grad([1.0, 2.0])
-
-
 def test_programs_saved_before_contributions_had_weights_still_run():
     with tf.Graph().as_default() as graph:
         accumulator = DENSE(tf.float32, [1], name="acc", shared_name="saved before")
