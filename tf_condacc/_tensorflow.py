@@ -87,17 +87,6 @@ class RestoreWatch:
         self._seen = tf_ops.uid()
         return True
 
-    def lacks(self, trackable: Any, child: str) -> bool:
-        """Returns whether an object is being restored from a checkpoint that lacks a child of it.
-
-        `_trackable_children` calls it. TensorFlow's function that calls that one knows what the
-        checkpoint has of the object, but does not pass it on.
-        """
-        position = _restored_position(trackable) if self.is_restored(trackable) else None
-        if position is None:
-            return False
-        return all(each.local_name != child for each in position.object_proto.children)
-
 
 def last_restore(trackable: Any) -> int:
     """Returns the number of the restore that an object was last restored by, or -1."""
@@ -109,18 +98,13 @@ def is_being_restored(trackable: Any) -> bool:
 
     TensorFlow calls `_serialize_to_tensors` then as well, for the names and the data types.
     """
-    return _restored_position(trackable) is not None
-
-
-def _restored_position(trackable: Any) -> Any:
-    """Returns the place in a checkpoint from which a caller restores an object, or None."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         for position in frame.f_locals.values():
             if isinstance(position, CheckpointPosition) and position.trackable is trackable:
-                return position
+                return True
         frame = frame.f_back
-    return None
+    return False
 
 
 def is_function(graph: tf.Graph) -> bool:

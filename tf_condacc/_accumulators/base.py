@@ -24,7 +24,6 @@ from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
 from tf_condacc._state import accumulator_state
 from tf_condacc._tensorflow import (
-    RestoreWatch,
     Trackable,
     is_determinism_enabled,
     not_converted,
@@ -33,7 +32,6 @@ from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
 _STATE = "state"  # The name of the child that has the state.
-_warned_restore = -1  # The number of the last restore that a warning was about.
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 _SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
@@ -107,7 +105,6 @@ class ConditionalAccumulatorBase(Trackable):
         self._tensor_dtype = tf.as_dtype(dtype)
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
-        self._restores = RestoreWatch()
         self._track_trackable(accumulator_state(accumulator_ref), _STATE)
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
@@ -323,41 +320,11 @@ class ConditionalAccumulatorBase(Trackable):
         return resource.resource_handle
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the resource for SavedModels, and the state as well for checkpoints.
-
-        TensorFlow also calls this while it restores a checkpoint.
-        """
+        """Returns the resource for SavedModels, and the state as well for checkpoints."""
         children = dict(super()._trackable_children(save_type, **arguments))
         if save_type != "checkpoint":
             children.pop(_STATE, None)
-        elif self._restores.lacks(self, _STATE):
-            self._begin_empty()
         return children
-
-    def _begin_empty(self) -> None:
-        """Discards the accumulated gradients in eager mode. Logs one warning for each restore."""
-        global _warned_restore
-        if tf.executing_eagerly():
-            discarded, step = int(self.reset(self.global_step())), int(self.global_step())
-            what = (
-                f"its round begins empty ({discarded} gradients of the time before were "
-                f"discarded), and its step stays {step}, which set_global_step changes"
-            )
-        else:
-            what = (
-                "the restore leaves its round and its step as they are in the session. Run the "
-                "operation of reset() to discard gradients of the time before"
-            )
-        if self._self_update_uid == _warned_restore:
-            return
-        _warned_restore = self._self_update_uid
-        _LOG.warning(
-            "The checkpoint that is restored has no state of %s '%s': %s. The same holds for all "
-            "other accumulators whose state it does not have.",
-            type(self).__name__,
-            self._handle_name(),
-            what,
-        )
 
     def __copy__(self) -> ConditionalAccumulatorBase:
         """Returns an empty accumulator with the same step. Raises TypeError, as `__deepcopy__`."""
@@ -385,7 +352,6 @@ class ConditionalAccumulatorBase(Trackable):
         for attribute, value in vars(self).items():
             if not attribute.startswith("_self_") and value is not self._accumulator_ref:
                 copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
-        copied._restores = RestoreWatch()
         copied._accumulator_ref = copied._make(*made_with)
         copied._track_trackable(accumulator_state(copied._accumulator_ref), _STATE)
         copied.set_global_step(self.global_step())

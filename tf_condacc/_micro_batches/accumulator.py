@@ -27,7 +27,6 @@ from tf_condacc._micro_batches.workers import has_other_workers
 from tf_condacc._ops.host import check_control_flow
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import (
-    RestoreWatch,
     Trackable,
     converted_as_caller,
     last_restore,
@@ -150,7 +149,6 @@ class GradientAccumulator(Trackable):
         self._has_warned_of_skips = False
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._absences = KnownAbsences(self._checks)
-        self._restores = RestoreWatch()
         self._track_parts()
         self._last_restores: list[int] | None = self._read_last_restores()
 
@@ -447,18 +445,10 @@ class GradientAccumulator(Trackable):
         )
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the accumulators for SavedModels, and the state for checkpoints.
-
-        TensorFlow also calls this while it restores a checkpoint. If that has no state, what is
-        accumulated is discarded.
-        """
+        """Returns the accumulators for SavedModels, and the state for checkpoints."""
         children = dict(super()._trackable_children(save_type, **arguments))
         state = children.pop(_STATE)
-        if save_type != "checkpoint":
-            return children
-        if self._restores.lacks(self, _STATE):
-            self._discard_because("the checkpoint that is restored has no state of it")
-        return {_STATE: state}
+        return {_STATE: state} if save_type == "checkpoint" else children
 
     def _discard_because(self, reason: str) -> None:
         """Discards what is accumulated, because other weights take the place of the variables'."""

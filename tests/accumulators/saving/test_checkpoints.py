@@ -239,43 +239,6 @@ def test_a_damaged_state_is_refused():
     assert int(accumulator.num_accumulated()) == 1
 
 
-@pytest.fixture
-def former(tmp_path):
-    """Returns a checkpoint of two objects without a state in the place of accumulators."""
-    objects = [tf.train.Checkpoint(resource=tf.train.Checkpoint()) for _ in range(2)]
-    return tf.train.Checkpoint(accumulators=objects).save(str(tmp_path / "former"))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_checkpoint_without_a_state_begins_an_empty_round_with_one_message(
-    kind, former, tmp_path, caplog
-):
-    accumulators = [make(kind, name=f"mine{i}") for i in range(2)]
-    for each in accumulators:
-        apply(each, 1.0)
-    checkpoint = tf.train.Checkpoint(accumulators=accumulators)
-    checkpoint.restore(former)
-    assert [int(each.num_accumulated()) for each in accumulators] == [0, 0]
-    (message,) = warnings_of(caplog)
-    assert "no state of" in message and "'mine0': its round begins empty" in message
-    path = checkpoint.save(str(tmp_path / "saved"))
-    checkpoint.restore(path)
-    assert len(warnings_of(caplog)) == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_graph_that_restores_a_checkpoint_without_a_state_is_told_once(kind, former, caplog):
-    with tf.Graph().as_default(), v1.Session() as session:
-        accumulators = [make(kind, name=f"mine{i}") for i in range(2)]
-        counts = [each.num_accumulated() for each in accumulators]
-        session.run([apply(each, 1.0) for each in accumulators])
-        checkpoint = tf.train.Checkpoint(accumulators=accumulators)
-        checkpoint.restore(former).run_restore_ops(session)
-        assert session.run(counts) == [1, 1]
-    (message,) = warnings_of(caplog)
-    assert "no state of" in message and "'mine0'" in message and "reset()" in message
-
-
 def test_a_checkpoint_of_a_graph_has_the_state_of_each_save(tmp_path):
     with tf.Graph().as_default(), v1.Session() as session:
         accumulator = make(name="accumulator")
