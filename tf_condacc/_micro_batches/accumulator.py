@@ -145,8 +145,6 @@ class GradientAccumulator(Trackable):
                 f"{self._title} expects reduction_type 'MEAN' or 'SUM', got {reduction_type!r}."
             )
         self._skips_non_finite = bool(skip_non_finite)
-        self._num_skipped_in_row = 0
-        self._has_warned_of_skips = False
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._absences = KnownAbsences(self._checks)
         self._track_parts()
@@ -505,7 +503,6 @@ class GradientAccumulator(Trackable):
         sums = self._replicas.made_for(gradients)
         with self._explaining_graphs("accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
-        self._note_skipped(is_skipped, sums)
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
         micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
         self._absences.add(micro_batch.absent)
@@ -513,37 +510,13 @@ class GradientAccumulator(Trackable):
             self._absences.warn_of_workers()
         return micro_batch
 
-    def _note_skipped(self, is_skipped: tf.Tensor | bool, sums: Sequence[VariableSum]) -> None:
-        """Logs a warning once if as many micro-batches as an update has are skipped in a row.
-
-        Does nothing in a function, where the value is not known, and under a strategy, where each
-        replica would count. `num_skipped` counts there, too.
-        """
-        if not self._skips_non_finite or not tf.executing_eagerly() or tf.distribute.has_strategy():
-            return
-        self._num_skipped_in_row = self._num_skipped_in_row + 1 if is_skipped else 0
-        self._warn_of_skips(self._num_skipped_in_row, sums)
-
-    def _note_skipped_in_epoch(self) -> None:
-        """Logs the same warning if as many were skipped since the last call, or since a restore.
-
-        ``fit`` calls it at the end of each epoch, because its steps are in a function.
-        """
-        sums = self._replicas.of_any_replica()
-        if not self._skips_non_finite or sums is None:
-            return
-        self._warn_of_skips(self._replicas.num_newly_skipped(), sums)
-
-    def _warn_of_skips(self, number: int, sums: Sequence[VariableSum]) -> None:
-        if self._has_warned_of_skips or number == 0 or number < int(self._num_required(sums)):
-            return
-        self._has_warned_of_skips = True
-        _LOG.warning(
-            "%s has skipped %d micro-batches, because their gradients are not finite: as many as "
-            "an update has, or more. The model may have diverged.",
-            self._title,
-            number,
-        )
+    def _counts(self) -> tuple[int, int, int]:
+        """Returns how many updates, further micro-batches and skipped ones there were, eagerly."""
+        sums = self._replicas.of_first_replica()
+        if sums is None:
+            return 0, 0, 0
+        first = sums[0].accumulator
+        return int(first.global_step()), int(first.num_accumulated()), int(first.num_dropped())
 
     def _update_if(
         self,

@@ -340,7 +340,6 @@ class ReplicaAccumulators(Trackable):
         self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
         self._absences: dict[int, AbsenceCounts] = {}
         self._is_traced_without_weights = False
-        self._num_skipped = 0
 
     def made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
         """Returns the accumulators of this replica. If there are none, the gradients make them.
@@ -580,12 +579,6 @@ class ReplicaAccumulators(Trackable):
         if self._strategy is not None and (in_scope or strategy is None):
             return self.of_first_replica()
         return self.of_this_replica()
-
-    def num_newly_skipped(self) -> int:
-        """Returns how many micro-batches were skipped since the last call, in eager mode."""
-        sums, before = self.of_first_replica(), self._num_skipped
-        self._num_skipped = 0 if sums is None else int(sums[0].accumulator.num_dropped())
-        return self._num_skipped - before
 
     def reset(self) -> tf.Operation | None:
         """Discards the gradients and weights of all replicas; returns the operation of a graph."""

@@ -326,6 +326,7 @@ class Accumulation:
         if not self._is_restored:
             self.discard_remainder()
         self._is_restored = False
+        self._note_counts()
         if self._replacements.replace_method(self._model, "train_step", self._train_step):
             self._make_train_function_again()  # The program has set another train_step.
 
@@ -342,6 +343,12 @@ class Accumulation:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current.discard_remainder()
                 current._is_fitting = was_fitting
+
+    def _note_counts(self) -> None:
+        """Notes what has counted before an epoch."""
+        if self._skips_non_finite:
+            for accumulator in self._accumulators.values():
+                accumulator.counts = accumulator.gradients._counts()
 
     def _check_callbacks(self, callbacks: Sequence[Any]) -> None:
         """Warns if BackupAndRestore will save weights while there are accumulated gradients."""
@@ -372,12 +379,16 @@ class Accumulation:
                 "optimizers that accumulate. The model's own does by default, and others if they "
                 "are in optimizers=."
             )
-        for accumulator in self._accumulators.values():
-            accumulator.gradients._note_skipped_in_epoch()
+        if any(accumulator.has_only_skipped() for accumulator in self._accumulators.values()):
+            self._warn_once(
+                "%s has skipped all micro-batches of an epoch, because their gradients are not "
+                "finite. The model may have diverged."
+            )
         if self._remainder == "drop":
             self.discard_remainder()
         elif self._remainder == "apply" or is_last:
             self.apply_remainder()
+        self._note_counts()
 
     def _compile(self, compile: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(compile).bind(*args, **kwargs).arguments | kwargs
@@ -682,6 +693,8 @@ class Accumulation:
             numbers = [id(each) for each in self.optimizers]
             name = f"optimizer_{numbers.index(key[0])}_call_{key[1]}"
             self.state.add(name, gradients)
+            with tf.init_scope():
+                self._accumulators[key].counts = gradients._counts()  # Those of a restored state.
 
         tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]
@@ -875,6 +888,7 @@ class _Accumulator:
         updater: Makes the update as the last call would.
         seen: The identities of the variables that have had gradients.
         trained: The identities of those that were trainable then.
+        counts: What has counted before the epoch, if micro-batches may be skipped.
     """
 
     gradients: GradientAccumulator
@@ -882,6 +896,7 @@ class _Accumulator:
     updater: _Updater
     seen: set[int] = field(default_factory=set)
     trained: set[int] = field(default_factory=set)
+    counts: tuple[int, int, int] = (0, 0, 0)
 
     def add(self, updater: _Updater, variables: Iterable[Any]) -> None:
         """Notes a call that gives gradients of some variables."""
@@ -891,6 +906,13 @@ class _Accumulator:
             self.seen.add(id(variable))
             if _is_trainable(variable):
                 self.trained.add(id(variable))
+
+    def has_only_skipped(self) -> bool:
+        """Returns whether micro-batches of this epoch were skipped, and none has counted."""
+        if not self.gradients._skips_non_finite:
+            return False
+        *counted, num_skipped = self.gradients._counts()
+        return counted == [*self.counts[:2]] and num_skipped > self.counts[2]
 
     def _is_frozen(self, variable: Any) -> bool:
         """Returns whether a variable is not trainable any more."""

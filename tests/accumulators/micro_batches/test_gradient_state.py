@@ -134,23 +134,6 @@ def test_eager_calls_keep_what_functions_have_accumulated_since_a_restore(tmp_pa
     assert caplog.messages == []
 
 
-def test_skipped_micro_batches_of_a_restored_state_are_not_new(tmp_path, caplog):
-    accumulators = [
-        GradientAccumulator([tf.Variable([0.0])], 2, skip_non_finite=True) for _ in range(2)
-    ]
-    accumulate = [tf.function(each.accumulate) for each in accumulators]
-    for _ in range(3):
-        accumulate[0]([tf.constant([float("nan")])])
-    path = tf.train.Checkpoint(a=accumulators[0]).save(str(tmp_path / "saved"))
-    tf.train.Checkpoint(a=accumulators[1]).restore(path)
-    accumulators[1]._note_skipped_in_epoch()  # As at the end of an epoch of ``fit``.
-    assert caplog.messages == []
-    for _ in range(2):
-        accumulate[1]([tf.constant([float("nan")])])
-    accumulators[1]._note_skipped_in_epoch()
-    assert "has skipped 2 micro-batches" in caplog.text
-
-
 def test_restored_checkpoint_discards_weights(tmp_path):
     model = Model()
     checkpoint = tf.train.Checkpoint(model=model)
