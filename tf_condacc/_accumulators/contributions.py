@@ -7,7 +7,7 @@ import numbers
 
 import tensorflow as tf
 
-from tf_condacc._ops.host import host_int64, on_host, scalar
+from tf_condacc._ops.host import host_int64, on_host
 from tf_condacc._typing import TensorLike
 
 
@@ -15,8 +15,7 @@ class ApplyOutcome(enum.IntEnum):
     """The outcome of a gradient that was applied for a contributor.
 
     The members are integers and can be compared with the tensors that `apply_contribution` returns.
-    None of them is 0, so an outcome cannot serve as a condition; `try_apply_grad(contributor=...)`
-    returns one.
+    None of them is 0, so an outcome cannot serve as a condition: compare it with `ADDED`.
 
     Example:
         >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])
@@ -66,9 +65,3 @@ def contributor_id(contributor: TensorLike, accumulator: str) -> tf.Tensor:
         where = f" (accumulator '{accumulator}')" if accumulator else ""
         raise TypeError(f"Argument contributor must be an integer, got {tensor.dtype.name}{where}.")
     return host_int64(tensor)
-
-
-def was_added(outcome: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns whether an outcome is `ApplyOutcome.ADDED`: `[] bool`, on the host."""
-    with on_host():
-        return tf.equal(outcome, scalar(int(ApplyOutcome.ADDED), tf.int32), name=name)

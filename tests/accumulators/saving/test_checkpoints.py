@@ -40,12 +40,22 @@ def make(kind: str = "dense", dtype: tf.DType = tf.float32, **arguments):
     return cls(dtype, arguments.pop("shape", [3]), **arguments)
 
 
-def apply(accumulator, value: float, step: int = 0, **arguments):
-    if isinstance(accumulator, tf_condacc.ConditionalAccumulator):
-        gradient = tf.cast([value, 1.0, value], accumulator.dtype)
+def apply(accumulator, value: float, step: int = 0, contributor=None, **arguments):
+    """Applies a gradient, and returns whether it was added."""
+    is_dense = isinstance(accumulator, tf_condacc.ConditionalAccumulator)
+    gradient = tf.cast([value, 1.0, value] if is_dense else [value, 1.0], accumulator.dtype)
+    gradient = gradient if is_dense else tf.IndexedSlices(gradient, [2, 0])
+    if contributor is not None:
+        apply_it = (
+            accumulator.apply_contribution
+            if is_dense
+            else accumulator.apply_indexed_slices_contribution
+        )
+        outcome = apply_it(gradient, contributor, step, **arguments)
+        return outcome == tf_condacc.ApplyOutcome.ADDED
+    if is_dense:
         return accumulator.try_apply_grad(gradient, step, **arguments)
-    slices = tf.IndexedSlices(tf.cast([value, 1.0], accumulator.dtype), [2, 0])
-    return accumulator.try_apply_indexed_slices_grad(slices, step, **arguments)
+    return accumulator.try_apply_indexed_slices_grad(gradient, step, **arguments)
 
 
 def take(accumulator, num_required: int) -> np.ndarray:
@@ -126,7 +136,7 @@ def test_states_of_version_1_are_read_and_written_byte_by_byte(kind):
     else:
         for contributor in (1, 2):
             slices = tf.IndexedSlices(tf.ones([1, 2]), [1])
-            accumulator.try_apply_indexed_slices_grad(slices, 0, contributor=contributor)
+            accumulator.apply_indexed_slices_contribution(slices, contributor)
         expected = np.array([0, 1, 2, 0.7, 2, 1, 1, 0.1, 2.4], np.float32)
         np.testing.assert_allclose(take(accumulator, 4), expected)
 
