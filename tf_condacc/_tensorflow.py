@@ -8,16 +8,15 @@ Estimator. The design document lists all of them, with what fails if one changes
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
-from tensorflow.python import pywrap_tfe
 from tensorflow.python.checkpoint.restore import CheckpointPosition
-from tensorflow.python.eager import cancellation, context, core, execute
+from tensorflow.python.eager import cancellation, context
+from tensorflow.python.eager import execute as eager_execute
 from tensorflow.python.framework import config
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import device_setter
@@ -164,35 +163,18 @@ def cancellable(
     manager = cancellation.CancellationManager()
 
     def run() -> list[tf.Tensor]:
-        return execute.execute_with_cancellation(
+        return eager_execute.execute_with_cancellation(
             op_name, num_outputs, inputs, attrs, context.context(), manager
         )
 
     return run, manager.start_cancel
 
 
-def execute_into(
-    results: list[Any],
-    op_name: str,
-    num_outputs: int,
-    inputs: Sequence[tf.Tensor],
-    attrs: Sequence[Any],
-) -> None:
-    """Executes an operation eagerly, and appends the list of its outputs to another list.
-
-    Both are one call of native code, and Python handles no signal within such a call. So when a
-    signal handler raises an exception, either the list has the outputs, or the operation has not
-    been executed. The arguments are those of `cancellable`.
-    """
-    current = context.context()
-    current.ensure_initialized()
-    run = functools.partial(
-        pywrap_tfe.TFE_Py_Execute, current._handle, current.device_name, op_name, inputs, attrs
-    )
-    try:
-        results.extend(map(run, [num_outputs]))
-    except core._NotOkStatusException as error:
-        raise core._status_to_exception(error) from None
+def execute(
+    op_name: str, num_outputs: int, inputs: Sequence[tf.Tensor], attrs: Sequence[Any]
+) -> list[tf.Tensor]:
+    """Executes an operation eagerly. The arguments are those of `cancellable`."""
+    return eager_execute.execute(op_name, num_outputs, inputs, attrs, context.context())
 
 
 def number(value: float, dtype: tf.DType) -> tf.Tensor:

@@ -25,6 +25,7 @@ from tf_condacc._ops.nodes import out_of_reach
 from tf_condacc._state import accumulator_state
 from tf_condacc._tensorflow import (
     Trackable,
+    execute,
     is_determinism_enabled,
     not_converted,
 )
@@ -434,26 +435,20 @@ class ConditionalAccumulatorBase(Trackable):
                     self._accumulator_ref, num_required, dtype=self._dtype, name=name
                 )
             return pack(outputs if isinstance(outputs, tuple) else [outputs])
-        required = host_int32(num_required)
+        inputs = [self._accumulator_ref, host_int32(num_required)]
         dtype = ("dtype", self._tensor_dtype.as_datatype_enum)
         # A take that does not wait is tried first, because it needs no thread. It is not tried if
         # the count shows that it would fail, because it would return zeros as large as a gradient.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
-            taken = eager.execute(
-                self._op_type("try_take"),
-                1 + self._NUM_TAKE_OUTPUTS,
-                [self._accumulator_ref, required],
-                dtype,
-                lambda outputs: [pack(outputs[1:])] if outputs[0] else [],
+            taken, *outputs = execute(
+                self._op_type("try_take"), 1 + self._NUM_TAKE_OUTPUTS, inputs, dtype
             )
             if taken:
-                return taken[0]
-        return eager.execute_interruptibly(
-            self._op_type("take"),
-            self._NUM_TAKE_OUTPUTS,
-            [self._accumulator_ref, required],
-            dtype,
-            pack,
+                return pack(outputs)
+        return pack(
+            eager.execute_interruptibly(
+                self._op_type("take"), self._NUM_TAKE_OUTPUTS, inputs, dtype
+            )
         )
 
     def _try_take(
@@ -472,22 +467,18 @@ class ConditionalAccumulatorBase(Trackable):
         if global_step is not None:
             inputs.append(self._step(global_step, "global_step"))
         verb = "try_take" if global_step is None else "take_round"
-
-        def packed(outputs: Sequence[tf.Tensor]) -> TryTakeResult:
-            return TryTakeResult(outputs[0], pack(outputs[1:]))
-
         if tf.executing_eagerly():
-            return eager.execute(
+            taken, *outputs = execute(
                 self._op_type(verb),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [*inputs, host_int32(num_required)],
                 ("dtype", self._tensor_dtype.as_datatype_enum),
-                packed,
             )
+            return TryTakeResult(taken, pack(outputs))
         name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
         with arguments_on_host():
-            outputs = self._op(verb)(*inputs, num_required, dtype=self._dtype, name=name)
-        return packed(outputs)
+            taken, *outputs = self._op(verb)(*inputs, num_required, dtype=self._dtype, name=name)
+        return TryTakeResult(taken, pack(outputs))
 
 
 class _ExportableResource(tf.saved_model.experimental.TrackableResource):
