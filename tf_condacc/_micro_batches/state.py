@@ -47,7 +47,7 @@ class GradientAccumulatorState(State):
         text = {
             "version": _VERSION,
             "spec": self._replicas.spec(),
-            "absences": sorted(sorted(each) for each in self._absences.sets),
+            "absences": sorted(map(sorted, self._absences.sets)),
             "replicas": layout,
         }
         return {
