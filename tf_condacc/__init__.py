@@ -10,7 +10,7 @@ from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeRes
 from tf_condacc._accumulators.contributions import ApplyOutcome
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.placement import PS_OPS, replica_device_setter
-from tf_condacc._accumulators.saving import save_with_variables, saveables
+from tf_condacc._accumulators.saving import saveables
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.sparse_gradient import SparseGradient
 from tf_condacc._build_info import build_info
@@ -41,7 +41,6 @@ __all__ = [
     "parity",
     "replica_device_setter",
     "replicate_model_fn",
-    "save_with_variables",
     "saveables",
     "sparse",
 ]

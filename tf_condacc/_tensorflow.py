@@ -8,16 +8,15 @@ Estimator. The design document lists all of them, with what fails if one changes
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
-from tensorflow.python import pywrap_tfe
 from tensorflow.python.checkpoint.restore import CheckpointPosition
-from tensorflow.python.eager import cancellation, context, core, execute
+from tensorflow.python.eager import cancellation, context
+from tensorflow.python.eager import execute as eager_execute
 from tensorflow.python.framework import config
 from tensorflow.python.framework import ops as tf_ops
 from tensorflow.python.training import device_setter
@@ -31,9 +30,6 @@ except ImportError:  # TensorFlow then reports the operations that XLA cannot co
 # The base class of objects that checkpoints and SavedModels contain. The public tf.Module would add
 # attributes to accumulators and track every attribute.
 Trackable: Any = tf.__internal__.tracking.Trackable
-
-# The class of objects that tf.function takes as arguments by the tensors in them.
-CompositeTensor: Any = tf.__internal__.CompositeTensor
 
 # What a tf.compat.v1.train.Saver saves besides variables, and the tensors of which it consists.
 SaveableObject: Any = saveable_object.SaveableObject
@@ -90,17 +86,6 @@ class RestoreWatch:
         self._seen = tf_ops.uid()
         return True
 
-    def lacks(self, trackable: Any, child: str) -> bool:
-        """Returns whether an object is being restored from a checkpoint that lacks a child of it.
-
-        `_trackable_children` calls it. TensorFlow's function that calls that one knows what the
-        checkpoint has of the object, but does not pass it on.
-        """
-        position = _restored_position(trackable) if self.is_restored(trackable) else None
-        if position is None:
-            return False
-        return all(each.local_name != child for each in position.object_proto.children)
-
 
 def last_restore(trackable: Any) -> int:
     """Returns the number of the restore that an object was last restored by, or -1."""
@@ -112,18 +97,13 @@ def is_being_restored(trackable: Any) -> bool:
 
     TensorFlow calls `_serialize_to_tensors` then as well, for the names and the data types.
     """
-    return _restored_position(trackable) is not None
-
-
-def _restored_position(trackable: Any) -> Any:
-    """Returns the place in a checkpoint from which a caller restores an object, or None."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         for position in frame.f_locals.values():
             if isinstance(position, CheckpointPosition) and position.trackable is trackable:
-                return position
+                return True
         frame = frame.f_back
-    return None
+    return False
 
 
 def is_function(graph: tf.Graph) -> bool:
@@ -183,35 +163,18 @@ def cancellable(
     manager = cancellation.CancellationManager()
 
     def run() -> list[tf.Tensor]:
-        return execute.execute_with_cancellation(
+        return eager_execute.execute_with_cancellation(
             op_name, num_outputs, inputs, attrs, context.context(), manager
         )
 
     return run, manager.start_cancel
 
 
-def execute_into(
-    results: list[Any],
-    op_name: str,
-    num_outputs: int,
-    inputs: Sequence[tf.Tensor],
-    attrs: Sequence[Any],
-) -> None:
-    """Executes an operation eagerly, and appends the list of its outputs to another list.
-
-    Both are one call of native code, and Python handles no signal within such a call. So when a
-    signal handler raises an exception, either the list has the outputs, or the operation has not
-    been executed. The arguments are those of `cancellable`.
-    """
-    current = context.context()
-    current.ensure_initialized()
-    run = functools.partial(
-        pywrap_tfe.TFE_Py_Execute, current._handle, current.device_name, op_name, inputs, attrs
-    )
-    try:
-        results.extend(map(run, [num_outputs]))
-    except core._NotOkStatusException as error:
-        raise core._status_to_exception(error) from None
+def execute(
+    op_name: str, num_outputs: int, inputs: Sequence[tf.Tensor], attrs: Sequence[Any]
+) -> list[tf.Tensor]:
+    """Executes an operation eagerly. The arguments are those of `cancellable`."""
+    return eager_execute.execute(op_name, num_outputs, inputs, attrs, context.context())
 
 
 def number(value: float, dtype: tf.DType) -> tf.Tensor:

@@ -198,13 +198,12 @@ class Programs(RuleBasedStateMachine):
         assert accepted == self.model.apply(rows, step, weight)
 
     @precondition(lambda self: self.ours() and self.has_room())
-    @rule(data=st.data(), ahead=steps, contributor=contributors, tries=st.booleans())
-    def contribute(self, data: Any, ahead: int, contributor: int, tries: bool) -> None:
+    @rule(data=st.data(), ahead=steps, contributor=contributors)
+    def contribute(self, data: Any, ahead: int, contributor: int) -> None:
         rows, step = self.gradient(data), self.local_step(ahead)
-        name = "try_contribute" if tries else "contribute"
-        outcome = self.call(name, *self.parts(rows, data), step=step, contributor=contributor)
-        expected = self.model.contribute(rows, step, contributor)
-        assert outcome == (expected == ADDED if tries else expected)
+        parts = self.parts(rows, data)
+        outcome = self.call("contribute", *parts, step=step, contributor=contributor)
+        assert outcome == self.model.contribute(rows, step, contributor)
 
     @precondition(can_take)
     @rule(data=st.data())

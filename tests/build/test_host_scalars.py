@@ -48,7 +48,6 @@ METHODS = (
     "try_apply_grad",
     "set_global_step",
     "apply_contribution",
-    "try_apply_grad of a contributor",
     "reset",
     "try_take_grad",
 )
@@ -77,8 +76,6 @@ def call(accumulator: Any, method: str, step: Any, shape: Any) -> Any:
     gradient = gradient_from_the_device(accumulator)
     if method == "apply_contribution":
         return accumulator.apply_contribution(*gradient, 1, local_step=step)
-    if method == "try_apply_grad of a contributor":
-        return accumulator.try_apply_grad(*gradient, local_step=step, contributor=1)
     shape = [shape] if len(gradient) == 2 else []
     return getattr(accumulator, method)(*gradient, *shape, step)
 

@@ -27,8 +27,8 @@ def use_accumulators() -> None:
         sparse.take_indexed_slices_grad(1)
         sparse.try_take_indexed_slices_grad(1)
         sparse.apply_indexed_slices_contribution(slices, 0)
-        dense.try_apply_grad([1.0, 2.0], contributor=0)
-        sparse.try_apply_grad([0], [1.0], contributor=0)
+        dense.apply_contribution([1.0, 2.0], 0)
+        sparse.apply_contribution([0], [1.0], 0)
         for accumulator in (dense, sparse):
             accumulator.take_grad(1)
             accumulator.try_take_grad(1)

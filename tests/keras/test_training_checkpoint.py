@@ -12,7 +12,6 @@ import tensorflow as tf
 
 import tf_condacc.keras
 from tests.support.wide import all_but_wide
-from tf_condacc.keras._backups import AccumulatedState, Backups
 
 NUM_BATCHES = 7
 EPOCHS = 3
@@ -105,69 +104,22 @@ def test_a_training_without_accumulation_continues(tmp_path):
     assert train(tmp_path / "killed", number=1) == expected
 
 
-def train_with_backups(folder, killed_after: int | None = None, *others, **arguments) -> bytes:
-    """Trains with Keras' own callback, which does not save the random numbers of a dropout."""
-    model = made("carry", dropout=0.0)
-    backup = keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False, **arguments)
-    callbacks = [backup, *others, Killer(killed_after)]
-    model.fit(data(), epochs=EPOCHS, verbose=0, callbacks=callbacks)
-    return bits(model)
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory) -> bytes:
-    return train_with_backups(tmp_path_factory.mktemp("undisturbed"))
-
-
-@pytest.mark.killed_trainings
-def test_backups_of_keras_have_a_carried_remainder_beside_them(expected, tmp_path, caplog):
-    for _ in range(2):  # One of the 7 batches of an epoch is carried into the next, and then two.
-        with pytest.raises(Killed):
-            train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
-    assert train_with_backups(tmp_path / "killed") == expected
-    assert not caplog.records
-    (index,) = (tmp_path / "killed").glob("*accumulated_*.index")
-    index.rename(index.with_name("of_other_weights.index"))
-    train_with_backups(tmp_path / "killed")
-    assert "with which no accumulated gradients were saved" in caplog.text
-
-
-@pytest.mark.killed_trainings
-def test_the_backup_before_the_last_one_is_restored_with_its_remainder(expected, tmp_path, caplog):
-    with pytest.raises(Killed):
-        train_with_backups(tmp_path / "killed", 2 * NUM_BATCHES + 1, double_checkpoint=True)
-    (tmp_path / "killed" / "latest.weights.h5").write_bytes(b"damaged")
-    assert train_with_backups(tmp_path / "killed", double_checkpoint=True) == expected
-    assert not caplog.records
-
-
-@pytest.mark.killed_trainings
-def test_other_weights_in_the_folder_of_backups_leave_the_remainder_alone(
-    expected, tmp_path, caplog
+@pytest.mark.parametrize(
+    ("remainder", "save_freq", "is_warned"),
+    [("carry", "epoch", True), ("apply", 2, True), ("apply", "epoch", False)],
+)
+def test_backups_of_keras_that_lack_gradients_have_a_warning(
+    remainder, save_freq, is_warned, tmp_path, caplog
 ):
-    other = keras.callbacks.ModelCheckpoint(
-        tmp_path / "killed" / "best.weights.h5", save_weights_only=True
-    )
-    with pytest.raises(Killed):
-        train_with_backups(tmp_path / "killed", NUM_BATCHES + 1, other)
-    assert train_with_backups(tmp_path / "killed", None, other) == expected
-    assert not caplog.records
+    model = made(remainder)
+    backup = keras.callbacks.BackupAndRestore(tmp_path, save_freq=save_freq)
+    for callbacks in ([backup], keras.callbacks.CallbackList([backup], model=model)):
+        model.fit(data(), verbose=0, callbacks=callbacks)
+    warning = "Use tf_condacc.keras.TrainingCheckpoint, which saves them"
+    assert caplog.text.count(warning) == is_warned
 
 
-def test_backups_in_a_folder_whose_name_is_a_pattern_leave_those_of_other_folders(tmp_path):
-    backups = Backups(AccumulatedState("title"), "title")
-    names = {"run1": ["1"], "run[1]": ["12", "123"], "run\\1": ["1234"]}
-    for name, weights in names.items():
-        (tmp_path / name).mkdir()
-        backups.folders = {str(tmp_path / name)}
-        for each in weights:
-            (tmp_path / name / "latest.weights.h5").write_text(each)
-            backups.save(tmp_path / name / "latest.weights.h5")
-    for name in names:
-        assert len(list((tmp_path / name).glob("*accumulated_*.index"))) == 1
-
-
-def test_micro_batches_that_were_skipped_before_a_restart_have_no_warning_after_it(
+def test_an_epoch_after_a_restart_whose_micro_batches_are_all_skipped_has_a_warning(
     tmp_path, caplog
 ):
     x, is_bad = np.ones([12, 1], np.float32), np.isin(np.arange(12)[:, None], [0, 5, 9])
@@ -189,46 +141,7 @@ def test_micro_batches_that_were_skipped_before_a_restart_have_no_warning_after_
         )
         skipped = {1: 3, 2: 3, 3: 15}[epochs]
         assert accumulation.num_skipped() == skipped
-        assert caplog.text.count("has skipped") == (epochs != 2)
-    assert "has skipped 12 micro-batches" in caplog.text
-
-
-@pytest.mark.killed_trainings
-def test_a_restored_remainder_is_that_of_one_fit_alone(tmp_path):
-    with pytest.raises(Killed):
-        train_with_backups(tmp_path, NUM_BATCHES + 1)
-    model, plain = made("carry", dropout=0.0), made("carry", dropout=0.0)
-    backup = keras.callbacks.BackupAndRestore(tmp_path)
-
-    def fail(logs=None):
-        raise Killed
-
-    with pytest.raises(Killed):
-        failing = keras.callbacks.LambdaCallback(on_train_begin=fail)
-        model.fit(data(), verbose=0, callbacks=[backup, failing])
-    # Keras skips the first epoch of the next fit, too.
-    for each, num_epochs in ((model, 2), (plain, 1)):
-        each.set_weights([np.ones_like(weights) for weights in each.get_weights()])
-        for variable in each.optimizer.variables:
-            variable.assign(tf.zeros_like(variable))
-        each.optimizer.learning_rate = 0.01
-        each.fit(data(), verbose=0, epochs=num_epochs)
-    assert bits(model) == bits(plain)
-    model.fit(data(), verbose=0, epochs=1, callbacks=[backup])  # Nothing is left to be trained.
-    assert not tmp_path.exists()
-    model.fit(data(), verbose=0)
-
-
-@pytest.mark.killed_trainings
-def test_a_model_that_is_compiled_again_restores_its_remainder(expected, tmp_path):
-    with pytest.raises(Killed):
-        train_with_backups(tmp_path / "killed", NUM_BATCHES + 1)
-    model = made("carry", dropout=0.0)
-    model.fit(data().take(1), verbose=0)
-    model.compile(keras.optimizers.Adam(0.01), loss="mse")
-    backup = keras.callbacks.BackupAndRestore(tmp_path / "killed")
-    model.fit(data(), epochs=EPOCHS, verbose=0, callbacks=[backup])
-    assert bits(model) == expected
+        assert caplog.text.count("has skipped all micro-batches") == (epochs == 3)
 
 
 class TwoOptimizers(keras.Model):

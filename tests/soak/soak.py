@@ -54,7 +54,7 @@ class Ledger:
         accepted: The sum of the accepted gradients: their number, and the sum of their numbers.
         taken: The sum of what was taken.
         num_stale: How many gradients were not accepted.
-        loses: Whether gradients may be discarded by a reset.
+        loses: Whether gradients may be discarded by a reset, or lost by an interrupted take.
     """
 
     name: str
@@ -296,11 +296,12 @@ class Soak:
         """Takes eagerly in the main thread, interrupted by alarms, and prints the memory."""
         draw = random.Random(self._seed)
         next_print = time.monotonic() + 20
+        losing = [each for each in self.shared if each.ledger.loses]
 
         def take_until_interrupted() -> None:
             nonlocal next_print
             while time.monotonic() < deadline and not self.failures:
-                each = draw.choice(self.shared)
+                each = draw.choice(losing)
                 if time.monotonic() >= next_print:
                     next_print += 20
                     _print_size()
@@ -338,8 +339,6 @@ def _alarms() -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        with contextlib.suppress(Alarm):
-            time.sleep(1)  # An alarm may have been held back.
         signal.signal(signal.SIGALRM, before)
 
 

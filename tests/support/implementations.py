@@ -204,13 +204,9 @@ class AllRows:
     def take_grad(self, num_required: Any, name: str | None = None) -> tf.Tensor:
         return self._value(self._accumulator.take_grad(num_required, name))
 
-    def try_apply_grad(
-        self, grad: Any, local_step: Any = 0, name: str | None = None, contributor: Any = None
-    ) -> tf.Tensor:
+    def try_apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> tf.Tensor:
         indices, values = self._gradient(grad)
-        return self._accumulator.try_apply_grad(
-            indices, values, None, local_step, name, contributor
-        )
+        return self._accumulator.try_apply_grad(indices, values, None, local_step, name)
 
     def apply_contribution(
         self, grad: Any, contributor: Any, local_step: Any = 0, name: str | None = None

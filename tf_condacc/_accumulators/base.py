@@ -17,7 +17,6 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
-from tf_condacc._accumulators.tracing import AccumulatorSpec, number_of
 from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
@@ -25,9 +24,8 @@ from tf_condacc._ops.native import lowest_num_accumulated, nodes, ops
 from tf_condacc._ops.nodes import out_of_reach
 from tf_condacc._state import SavedState
 from tf_condacc._tensorflow import (
-    CompositeTensor,
-    RestoreWatch,
     Trackable,
+    execute,
     is_determinism_enabled,
     not_converted,
 )
@@ -35,15 +33,9 @@ from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 _LOG = logging.getLogger("tf_condacc")
 _STATE = "state"  # The name of the child that has the state.
-_warned_restore = -1  # The number of the last restore that a warning was about.
 _Taken = TypeVar("_Taken")
 _REAL_OR_COMPLEX = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
 _SUMMED = (tf.int32, tf.int64)  # Gradients of these types can be summed only.
-# The attributes that this package gives its accumulators. A program may give them others.
-_OWN_ATTRIBUTES = frozenset(
-    "_dtype _tensor_dtype _shape _accumulator_ref _name _made_with _restores _trace_number "
-    "_no_shape _num_contributors".split()
-)
 
 
 class TryTakeResult(NamedTuple):
@@ -66,7 +58,6 @@ class TryTakeResult(NamedTuple):
     value: Any
 
 
-@CompositeTensor.register  # tf.function takes the objects as arguments, by their `_type_spec`.
 class ConditionalAccumulatorBase(Trackable):
     """The base class of dense and sparse conditional accumulators.
 
@@ -109,44 +100,18 @@ class ConditionalAccumulatorBase(Trackable):
     _made_with: tuple[DTypeLike, ShapeLike, str | None, str | None, str] | None = None
     # Number of contributors in whose order gradients are added; 0 if they are added as they arrive.
     _num_contributors = 0
-    # The number of an accumulator that has traces of its own; see `_type_spec`.
-    _trace_number: int | None = None
 
     def __init__(self, dtype: DTypeLike, shape: ShapeLike, accumulator_ref: tf.Tensor) -> None:
         self._dtype = dtype
         self._tensor_dtype = tf.as_dtype(dtype)
         self._shape = tf.TensorShape(shape)
         self._accumulator_ref = accumulator_ref
-        self._restores = RestoreWatch()
         self._track_trackable(SavedState(accumulator_ref), _STATE)
         if tf.executing_eagerly():
             scope = tf.get_current_name_scope()
             self._name = f"{scope}/" if scope else ""
         else:
             self._name = accumulator_ref.op.name.split("/")[-1]
-
-    @classmethod
-    def _around(
-        cls,
-        handle: tf.Tensor,
-        dtype: tf.DType,
-        shape: tf.TensorShape,
-        reduction_type: str | None,
-        num_contributors: int,
-        like: ConditionalAccumulatorBase | None,
-    ) -> ConditionalAccumulatorBase:
-        """Returns an object for an accumulator that exists already.
-
-        The object gets the attributes that the program has given the object `like`.
-        """
-        made = cls.__new__(cls)
-        ConditionalAccumulatorBase.__init__(made, dtype, shape, handle)
-        if reduction_type is not None:
-            made._made_with = (dtype, shape, None, None, reduction_type)
-        made._num_contributors = num_contributors
-        if like is not None:
-            made.__dict__.update(like._attributes_of_program(), _trace_number=like._trace_number)
-        return made
 
     @classmethod
     def _made_deterministic(cls, num_contributors: int, *arguments: Any) -> Any:
@@ -169,39 +134,6 @@ class ConditionalAccumulatorBase(Trackable):
         made._num_contributors = int(num_contributors)
         cls.__init__(made, *arguments)
         return made
-
-    def _attributes_of_program(self) -> dict[str, Any]:
-        """Returns the attributes that the program, or a class of its own, has given the object."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in _OWN_ATTRIBUTES and not name.startswith("_self_")  # Trackable's.
-        }
-
-    @property
-    def _type_spec(self) -> AccumulatorSpec:
-        reduction_type = None
-        if self._made_with is not None:
-            reduction_type = tf.compat.as_str(self._made_with[-1] or "MEAN")
-        # A trace may depend on such attributes, so it serves no other object.
-        if self._trace_number is None and self._attributes_of_program():
-            self._trace_number = number_of(self)
-        return AccumulatorSpec(
-            type(self),
-            self._tensor_dtype,
-            self._shape,
-            reduction_type,
-            self._num_contributors,
-            self._trace_number,
-        )
-
-    def __tf_tracing_type__(self, context: Any) -> AccumulatorSpec:
-        """Returns what a trace of ``tf.function`` depends on if this object is an argument."""
-        return self._type_spec
-
-    def _convert_variables_to_tensors(self) -> ConditionalAccumulatorBase:
-        """Returns this object, for TensorFlow's branches, loops and functions that return it."""
-        return self
 
     @property
     def accumulator_ref(self) -> tf.Tensor:
@@ -389,41 +321,11 @@ class ConditionalAccumulatorBase(Trackable):
         return resource.resource_handle
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the resource for SavedModels, and the state as well for checkpoints.
-
-        TensorFlow also calls this while it restores a checkpoint.
-        """
+        """Returns the resource for SavedModels, and the state as well for checkpoints."""
         children = dict(super()._trackable_children(save_type, **arguments))
         if save_type != "checkpoint":
             children.pop(_STATE, None)
-        elif self._restores.lacks(self, _STATE):
-            self._begin_empty()
         return children
-
-    def _begin_empty(self) -> None:
-        """Discards the accumulated gradients in eager mode. Logs one warning for each restore."""
-        global _warned_restore
-        if tf.executing_eagerly():
-            discarded, step = int(self.reset(self.global_step())), int(self.global_step())
-            what = (
-                f"its round begins empty ({discarded} gradients of the time before were "
-                f"discarded), and its step stays {step}, which set_global_step changes"
-            )
-        else:
-            what = (
-                "the restore leaves its round and its step as they are in the session. Run the "
-                "operation of reset() to discard gradients of the time before"
-            )
-        if self._self_update_uid == _warned_restore:
-            return
-        _warned_restore = self._self_update_uid
-        _LOG.warning(
-            "The checkpoint that is restored has no state of %s '%s': %s. The same holds for all "
-            "other accumulators whose state it does not have.",
-            type(self).__name__,
-            self._handle_name(),
-            what,
-        )
 
     def __copy__(self) -> ConditionalAccumulatorBase:
         """Returns an empty accumulator with the same step. Raises TypeError, as `__deepcopy__`."""
@@ -451,8 +353,6 @@ class ConditionalAccumulatorBase(Trackable):
         for attribute, value in vars(self).items():
             if not attribute.startswith("_self_") and value is not self._accumulator_ref:
                 copied.__dict__[attribute] = value  # Trackable's own attributes are left out.
-        copied._restores = RestoreWatch()
-        copied._trace_number = None
         copied._accumulator_ref = copied._make(*made_with)
         copied._track_trackable(SavedState(copied._accumulator_ref), _STATE)
         copied.set_global_step(self.global_step())
@@ -535,26 +435,23 @@ class ConditionalAccumulatorBase(Trackable):
                     self._accumulator_ref, num_required, dtype=self._dtype, name=name
                 )
             return pack(outputs if isinstance(outputs, tuple) else [outputs])
-        required = host_int32(num_required)
+        inputs = [self._accumulator_ref, host_int32(num_required)]
         dtype = ("dtype", self._tensor_dtype.as_datatype_enum)
         # A take that does not wait is tried first, because it needs no thread. It is not tried if
         # the count shows that it would fail, because it would return zeros as large as a gradient.
         if not isinstance(num_required, int) or num_required <= int(self.num_accumulated()):
-            taken = eager.execute(
+            taken, *outputs = execute(
                 self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
-                [self._accumulator_ref, required],
+                inputs,
                 (*dtype, "num_global_steps", 0),
-                lambda outputs: [pack(outputs[1:])] if outputs[0] else [],
             )
             if taken:
-                return taken[0]
-        return eager.execute_interruptibly(
-            self._op_type("take"),
-            self._NUM_TAKE_OUTPUTS,
-            [self._accumulator_ref, required],
-            dtype,
-            pack,
+                return pack(outputs)
+        return pack(
+            eager.execute_interruptibly(
+                self._op_type("take"), self._NUM_TAKE_OUTPUTS, inputs, dtype
+            )
         )
 
     def _try_take(
@@ -570,24 +467,20 @@ class ConditionalAccumulatorBase(Trackable):
         at that step of the accumulator.
         """
         steps = [] if global_step is None else [self._step(global_step, "global_step")]
-
-        def packed(outputs: Sequence[tf.Tensor]) -> TryTakeResult:
-            return TryTakeResult(outputs[0], pack(outputs[1:]))
-
         if tf.executing_eagerly():
-            return eager.execute(
+            taken, *outputs = execute(
                 self._op_type("try_take"),
                 1 + self._NUM_TAKE_OUTPUTS,
                 [self._accumulator_ref, host_int32(num_required), *steps],
                 ("dtype", self._tensor_dtype.as_datatype_enum, "num_global_steps", len(steps)),
-                packed,
             )
+            return TryTakeResult(taken, pack(outputs))
         name = name or f"{self._GRADIENT_PREFIX}TryTakeGradient"
         with arguments_on_host():
-            outputs = self._op("try_take")(
+            taken, *outputs = self._op("try_take")(
                 self._accumulator_ref, num_required, steps, dtype=self._dtype, name=name
             )
-        return packed(outputs)
+        return TryTakeResult(taken, pack(outputs))
 
 
 class _ExportableResource(tf.saved_model.experimental.TrackableResource):

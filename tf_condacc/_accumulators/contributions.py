@@ -15,8 +15,7 @@ class ApplyOutcome(enum.IntEnum):
     """The outcome of a gradient that was applied for a contributor.
 
     The members are integers and can be compared with the tensors that `apply_contribution` returns.
-    None of them is 0, so an outcome cannot serve as a condition; `try_apply_grad(contributor=...)`
-    returns one.
+    None of them is 0, so an outcome cannot serve as a condition: compare it with `ADDED`.
 
     Example:
         >>> accumulator = tf_condacc.ConditionalAccumulator(tf.float32, shape=[])

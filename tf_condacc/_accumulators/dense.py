@@ -88,10 +88,10 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
         The bits of a result then do not depend on the order in which the gradients arrive. Each
         gradient needs a contributor from 0 to `num_contributors` - 1: apply it with
-        `apply_contribution` or ``try_apply_grad(contributor=...)``. A gradient that arrives before
-        those of lower contributors is kept until they have come or until the take. If something
-        else still uses its memory, it is copied for that. If the gradients of some contributors are
-        missing when they are taken, the others are added in order.
+        `apply_contribution`. A gradient that arrives before those of lower contributors is kept
+        until they have come or until the take. If something else still uses its memory, it is
+        copied for that. If the gradients of some contributors are missing when they are taken, the
+        others are added in order.
 
         TensorFlow's own accumulator has no such method.
 
@@ -158,7 +158,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         grad: TensorLike,
         local_step: TensorLike = 0,
         name: str | None = None,
-        contributor: TensorLike | None = None,
+        *,
         weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
@@ -170,30 +170,22 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             grad: The gradient: `[d0, …] dtype`.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
-            contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
-                gradient is applied as by `apply_contribution`.
             weight: Weight of the gradient, finite and not negative: `[] real number`. A mean is
                 ``sum(weight * grad) / sum(weight)``, and a sum is ``sum(weight * grad)``. A
                 gradient without a weight has the weight 1. If all weights are 0, so is the mean.
                 Each product is rounded to `dtype`, and can overflow in float16.
 
         Returns:
-            Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
-            with a contributor, was a duplicate or ahead of the accumulator's step.
+            Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale.
 
         Raises:
             TypeError: `weight` is not a real number, or is given for integers.
             ValueError: The static shape of `weight` is not that of a scalar.
             tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite;
-                or the accumulator is `deterministic` and `contributor` is missing or too high.
+                or the accumulator is `deterministic`, whose gradients need a contributor.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
-        if contributor is not None:
-            outcome = self.apply_contribution(
-                grad, contributor, local_step, f"{name}Outcome", weight
-            )
-        else:
-            outcome = self._outcome(grad, local_step, f"{name}Outcome", weight)
+        outcome = self._outcome(grad, local_step, f"{name}Outcome", weight)
         return was_added(outcome, name)
 
     @not_converted

@@ -33,6 +33,9 @@ def saveables() -> list[Any]:
     )
     ```
 
+    A Saver that is made without a list, and that of a ``MonitoredTrainingSession``, save them if
+    they are in the collection ``tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS`` when it is made.
+
     A training that is restored from the checkpoint continues in the middle of a round, with the
     same bits. ``tf.train.Checkpoint`` saves accumulators without this function. TensorFlow's own
     accumulators cannot be saved.
@@ -70,37 +73,6 @@ def leave_out(accumulator: ConditionalAccumulatorBase) -> None:
     an accumulator of a later round would refuse all gradients.
     """
     v1.add_to_collection(_LEFT_OUT, accumulator.accumulator_ref.op.name)
-
-
-def save_with_variables(accumulator: ConditionalAccumulatorBase) -> None:
-    """Lets Savers that save all variables save an accumulator as well.
-
-    These are a ``tf.compat.v1.train.Saver()`` that is made without a list afterwards, and the Saver
-    of a ``tf.compat.v1.train.MonitoredTrainingSession``. It is off by default, so that checkpoints
-    have the same keys as with TensorFlow's own accumulators, which cannot be saved. A second call
-    for the same accumulator changes nothing.
-
-    Such a Saver cannot restore a checkpoint that does not have the accumulator: it raises
-    ``tf.errors.NotFoundError``. The key in its message ends in "tf_condacc.saveables()", because it
-    is the key that `saveables` uses, so that each can restore what the other has saved.
-
-    Args:
-        accumulator: An accumulator that was made in the default graph.
-
-    Raises:
-        ValueError: The accumulator was not made in the default graph.
-    """
-    handle = accumulator.accumulator_ref
-    graph = v1.get_default_graph()
-    if tf.executing_eagerly() or getattr(handle, "graph", None) is not graph:
-        raise ValueError(
-            f"save_with_variables expects an accumulator of the default graph, but "
-            f"{type(accumulator).__name__} '{accumulator._handle_name()}' was not made there. In "
-            "eager mode, tf.train.Checkpoint saves accumulators."
-        )
-    collected = v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS)
-    if handle.op.name not in [each.name for each in collected]:
-        v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, _Saveable(handle))
 
 
 class _Saveable(SaveableObject):

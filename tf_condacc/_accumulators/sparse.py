@@ -208,7 +208,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         grad_shape: TensorLike | None = None,
         local_step: TensorLike = 0,
         name: str | None = None,
-        contributor: TensorLike | None = None,
+        *,
         weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
@@ -222,8 +222,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
-            contributor: Id of the gradient's contributor: `[] integer`, not negative. If given, the
-                gradient is applied as by `apply_contribution`.
             weight: Weight of the gradient, finite and not negative: `[] real number`. A row of the
                 mean is the weighted sum of its values, divided by the sum of the weights of the
                 gradients that contain the row ("MEAN") or of all gradients ("GLOBAL_MEAN"). A sum
@@ -231,31 +229,19 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
                 so is the mean. Each product is rounded to `dtype`, and can overflow in float16.
 
         Returns:
-            Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale or,
-            with a contributor, was a duplicate or ahead of the accumulator's step.
+            Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale.
 
         Raises:
             TypeError: `weight` is not a real number, or is given for integers.
             ValueError: The static shape of `weight` is not that of a scalar.
             tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite,
                 or the accumulator is on a GPU and its reduction is "MEAN"; or the accumulator is
-                `deterministic` and `contributor` is missing or too high.
+                `deterministic`, whose gradients need a contributor.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
-        if contributor is not None:
-            outcome = self.apply_contribution(
-                grad_indices,
-                grad_values,
-                contributor,
-                grad_shape,
-                local_step,
-                f"{name}Outcome",
-                weight,
-            )
-        else:
-            outcome = self._outcome(
-                grad_indices, grad_values, grad_shape, local_step, f"{name}Outcome", weight
-            )
+        outcome = self._outcome(
+            grad_indices, grad_values, grad_shape, local_step, f"{name}Outcome", weight
+        )
         return was_added(outcome, name)
 
     @not_converted
@@ -264,7 +250,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         grad: tf.IndexedSlices,
         local_step: TensorLike = 0,
         name: str | None = None,
-        contributor: TensorLike | None = None,
+        *,
         weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
@@ -275,14 +261,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             grad: The gradient. `apply_grad` describes its parts.
             local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
             name: Optional name of the operation.
-            contributor: Id of the gradient's contributor, as in `try_apply_grad`: `[] integer`.
             weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
 
         Returns:
             True if the gradient was accumulated, as in `try_apply_grad`: `[] bool`.
         """
         return self.try_apply_grad(
-            grad.indices, grad.values, grad.dense_shape, local_step, name, contributor, weight
+            grad.indices, grad.values, grad.dense_shape, local_step, name, weight=weight
         )
 
     @not_converted

@@ -26,13 +26,16 @@ class KnownAbsences:
 
     Args:
         checks: The checks of the `GradientAccumulator`, which know its title and its variables.
+
+    Attributes:
+        sets: The known sets.
     """
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
-        self._sets: set[Positions] = set()
+        self.sets: set[Positions] = set()
         self._graphs: set[tuple[Positions, frozenset[Positions]]] = set()
-        self._has_warned = self._has_warned_of_workers = False
+        self._warned: set[str] = set()
 
     def add(self, absent: Positions) -> None:
         """Adds the set of a micro-batch, and logs a warning once if a graph lacks a branch for it.
@@ -40,17 +43,12 @@ class KnownAbsences:
         Args:
             absent: The positions of the variables whose gradients are None.
         """
-        if absent in self._sets or len(self._sets) >= _MOST_SETS:
+        if absent in self.sets or len(self.sets) >= _MOST_SETS:
             return
-        self._sets.add(absent)
+        self.sets.add(absent)
         for possible, branches in self._graphs:
             if not {absent & branch for branch in (possible, *branches)} <= branches:
-                self._warn(absent, "was traced before the gradients of")
-
-    @property
-    def sets(self) -> list[Positions]:
-        """The known sets."""
-        return list(self._sets)
+                self.warn(absent, "in a function that was traced before (make it again)")
 
     def branches(self, possible: Positions) -> list[Positions]:
         """Returns the sets that the update of a graph may leave out, the largest ones first.
@@ -60,45 +58,30 @@ class KnownAbsences:
         Args:
             possible: The positions of the variables whose gradients may all have been None.
         """
-        found = {known & possible for known in self._sets} | {Positions()}
-        new = found
-        while new and len(found) <= _MOST_BRANCHES:
-            new = {one & other for one in new for other in found} - found
-            found = found | new
+        found = {known & possible for known in self.sets} | {Positions()}
+        while len(found) <= _MOST_BRANCHES:
+            if (more := {one & other for one in found for other in found}) == found:
+                break
+            found = more
         branches = sorted(found, key=lambda each: (-len(each), sorted(each)))
         if len(branches) > _MOST_BRANCHES:
-            self._warn(possible, "has too few branches for all sets of")
+            self.warn(possible, "in a function, which has no branch for each of so many sets")
             branches = [*branches[: _MOST_BRANCHES - 1], Positions()]
         self._graphs.add((possible, frozenset(branches)))
         return branches
 
-    def warn_of_workers(self) -> None:
-        """Logs a warning once that several workers leave out no variables."""
-        if not self._has_warned_of_workers:
-            self._has_warned_of_workers = True
+    def warn(self, absent: Positions, where: str) -> None:
+        """Logs a warning once that an update may not leave out variables, and where it does not."""
+        if where not in self._warned:
+            self._warned.add(where)
+            names = [name_of(self._checks.variables[each]) for each in sorted(absent)]
             _LOG.warning(
-                "%s: a gradient is None. Under a strategy with several workers it counts as zeros, "
-                "and the variable is updated even if all of its gradients are None, so that "
-                "momentum and weight decay go on.",
+                "%s: the gradients of the variables %s are None. They count as zeros %s. So "
+                "momentum and weight decay go on in an update in which all of them are None.",
                 self._checks.title,
+                ", ".join(names[:_MOST_NAMES] + ["..."] * (len(names) > _MOST_NAMES)),
+                where,
             )
-
-    def _warn(self, positions: Positions, why: str) -> None:
-        if self._has_warned:
-            return
-        self._has_warned = True
-        names = [name_of(self._checks.variables[each]) for each in sorted(positions)]
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        _LOG.warning(
-            "%s: a function %s the variables %s%s that are None in the same micro-batch. Where all "
-            "gradients of some of them are None in an update, it may pass zeros to the optimizer "
-            "instead of leaving them out, so that momentum and weight decay go on. Make the "
-            "tf.function again, or pass zeros yourself.",
-            self._checks.title,
-            why,
-            ", ".join(names[:_MOST_NAMES]),
-            more,
-        )
 
 
 def positions_of(absent: Iterable[bool]) -> Positions:

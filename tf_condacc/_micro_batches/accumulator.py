@@ -6,8 +6,7 @@ import contextlib
 import copy
 import functools
 import logging
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -27,7 +26,6 @@ from tf_condacc._micro_batches.workers import has_other_workers
 from tf_condacc._ops.host import check_control_flow
 from tf_condacc._ops.native import lowest_num_accumulated
 from tf_condacc._tensorflow import (
-    RestoreWatch,
     Trackable,
     converted_as_caller,
     last_restore,
@@ -37,24 +35,6 @@ from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
 _STATE = "state"  # The name of the child that has the state.
-
-_thread = threading.local()
-
-
-@contextlib.contextmanager
-def _updating(accumulator: GradientAccumulator) -> Iterator[None]:
-    """Notes that this thread calls the optimizer for an update of an accumulator."""
-    before = getattr(_thread, "updating", ())
-    _thread.updating = (*before, accumulator)
-    try:
-        yield
-    finally:
-        _thread.updating = before
-
-
-def _run(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:
-    """Calls a function. It takes the place of ``Strategy.run`` where there is no strategy."""
-    return function(*args)
 
 
 class GradientAccumulator(Trackable):
@@ -146,11 +126,8 @@ class GradientAccumulator(Trackable):
                 f"{self._title} expects reduction_type 'MEAN' or 'SUM', got {reduction_type!r}."
             )
         self._skips_non_finite = bool(skip_non_finite)
-        self._num_skipped_in_row = 0
-        self._has_warned_of_skips = False
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
         self._absences = KnownAbsences(self._checks)
-        self._restores = RestoreWatch()
         self._track_parts()
         self._last_restores: list[int] | None = self._read_last_restores()
 
@@ -248,20 +225,19 @@ class GradientAccumulator(Trackable):
                 "and trace functions that take after that."
             )
         required = self._num_required(sums) if num_required is None else num_required
-        is_known = tf.executing_eagerly()
-        gradients, is_absent = self._taken(required, may_be_absent=is_known)
-        absent = Positions() if is_absent is None else positions_of(is_absent.numpy())
+        gradients, is_absent = self._taken(required)
+        absent = positions_of(is_absent().numpy()) if tf.executing_eagerly() else Positions()
         return [
             None if position in absent else gradient
             for position, gradient in enumerate(self._replicas.as_given(gradients))
         ]
 
-    def _taken(self, num_required: TensorLike, may_be_absent: bool) -> Taken:
+    def _taken(self, num_required: TensorLike) -> Taken:
         """Takes what the accumulators of the replica that calls have."""
         sums = self._replicas.of_this_replica() or []
         lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
         with self._checks.has_enough(lowest, num_required), self._explaining_graphs("take"):
-            return self._replicas.take(sums, num_required, lowest, may_be_absent)
+            return self._replicas.take(sums, num_required, lowest)
 
     @not_converted
     def apply_gradients(
@@ -288,11 +264,12 @@ class GradientAccumulator(Trackable):
             optimizer: An optimizer of Keras or of TensorFlow 1. It counts updates, not
                 micro-batches. If it clips gradients itself, it clips the mean of all replicas. If
                 it scales the loss, the limits below are those of unscaled gradients.
-            gradients: The gradients, as in `accumulate`. A variable whose gradient was None in
-                all micro-batches of an update is passed to the optimizer with None: its momentum
-                and its weight decay rest, as without accumulation. A function or graph leaves out
-                only sets of variables that were known when it was traced; for others it uses zeros,
-                and logs a warning.
+            gradients: The gradients, as in `accumulate`. A gradient that is None counts as zeros,
+                but a variable whose gradients are None in all micro-batches of an update is left
+                out, so that its momentum and its weight decay rest. A function or graph leaves out
+                the sets of variables that have been None together before it was traced, and their
+                intersections, up to eight. Other sets, and all of them under a strategy with
+                several workers, count as zeros, and a warning names the variables.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
             clipnorm: The mean gradient of each variable is scaled down so that its L2 norm does
                 not exceed this number: `[]`.
@@ -337,7 +314,7 @@ class GradientAccumulator(Trackable):
         # update their variables as soon as they are computed.
         num_added = micro_batch.num_added()
 
-        def apply_and_take(may_be_absent: bool) -> Taken:
+        def apply_and_take() -> Taken:
             lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
             with self._checks.has_enough(lowest + num_added, required):
                 return self._replicas.apply_and_take(micro_batch, required, lowest + num_added)
@@ -447,18 +424,10 @@ class GradientAccumulator(Trackable):
         )
 
     def _trackable_children(self, save_type: str = "checkpoint", **arguments: Any) -> Any:
-        """Returns the accumulators for SavedModels, and the state for checkpoints.
-
-        TensorFlow also calls this while it restores a checkpoint. If that has no state, what is
-        accumulated is discarded.
-        """
+        """Returns the accumulators for SavedModels, and the state for checkpoints."""
         children = dict(super()._trackable_children(save_type, **arguments))
         state = children.pop(_STATE)
-        if save_type != "checkpoint":
-            return children
-        if self._restores.lacks(self, _STATE):
-            self._discard_because("the checkpoint that is restored has no state of it")
-        return {_STATE: state}
+        return {_STATE: state} if save_type == "checkpoint" else children
 
     def _discard_because(self, reason: str) -> None:
         """Discards what is accumulated, because other weights take the place of the variables'."""
@@ -503,7 +472,7 @@ class GradientAccumulator(Trackable):
     ) -> MicroBatch:
         """Returns a micro-batch of checked gradients, and makes the accumulators if need be."""
         self._checks.not_compiled()
-        if self in getattr(_thread, "updating", ()):
+        if updates.is_updating(self._replicas):
             raise RuntimeError(
                 f"{self._title} is used in a method of the optimizer that makes its update, so its "
                 "mean would be accumulated again and never be applied. Call it where the "
@@ -515,45 +484,20 @@ class GradientAccumulator(Trackable):
         sums = self._replicas.made_for(gradients)
         with self._explaining_graphs("accumulate"):
             is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
-        self._note_skipped(is_skipped, sums)
         weight_sum = None if weight is None else self._replicas.weight_sum_made()
         micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
         self._absences.add(micro_batch.absent)
         if micro_batch.absent and has_other_workers():
-            self._absences.warn_of_workers()
+            self._absences.warn(micro_batch.absent, "under a strategy with several workers")
         return micro_batch
 
-    def _note_skipped(self, is_skipped: tf.Tensor | bool, sums: Sequence[VariableSum]) -> None:
-        """Logs a warning once if as many micro-batches as an update has are skipped in a row.
-
-        Does nothing in a function, where the value is not known, and under a strategy, where each
-        replica would count. `num_skipped` counts there, too.
-        """
-        if not self._skips_non_finite or not tf.executing_eagerly() or tf.distribute.has_strategy():
-            return
-        self._num_skipped_in_row = self._num_skipped_in_row + 1 if is_skipped else 0
-        self._warn_of_skips(self._num_skipped_in_row, sums)
-
-    def _note_skipped_in_epoch(self) -> None:
-        """Logs the same warning if as many were skipped since the last call, or since a restore.
-
-        ``fit`` calls it at the end of each epoch, because its steps are in a function.
-        """
-        sums = self._replicas.of_any_replica()
-        if not self._skips_non_finite or sums is None:
-            return
-        self._warn_of_skips(self._replicas.num_newly_skipped(), sums)
-
-    def _warn_of_skips(self, number: int, sums: Sequence[VariableSum]) -> None:
-        if self._has_warned_of_skips or number == 0 or number < int(self._num_required(sums)):
-            return
-        self._has_warned_of_skips = True
-        _LOG.warning(
-            "%s has skipped %d micro-batches, because their gradients are not finite: as many as "
-            "an update has, or more. The model may have diverged.",
-            self._title,
-            number,
-        )
+    def _counts(self) -> tuple[int, int, int]:
+        """Returns how many updates, further micro-batches and skipped ones there were, eagerly."""
+        sums = self._replicas.of_first_replica()
+        if sums is None:
+            return 0, 0, 0
+        first = sums[0].accumulator
+        return int(first.global_step()), int(first.num_accumulated()), int(first.num_dropped())
 
     def _update_if(
         self,
@@ -562,7 +506,7 @@ class GradientAccumulator(Trackable):
         arguments: dict[str, Any],
         absent: Positions,
         condition: tf.Tensor,
-        take: Callable[[bool], Taken],
+        take: Callable[[], Taken],
         otherwise: Callable[[], list[tf.Tensor]] | None = None,
     ) -> tf.Tensor:
         """Updates variables with an optimizer if a condition holds, and returns the condition.
@@ -576,8 +520,7 @@ class GradientAccumulator(Trackable):
             arguments: Further arguments of the optimizer's `apply_gradients`.
             absent: The positions of the variables that may have no gradient to be updated from.
             condition: The condition, which is the same on all replicas: `[] bool`.
-            take: Returns the gradients of the update; its argument says whether to return which of
-                them are missing.
+            take: Takes the gradients of the update.
             otherwise: Called if the condition does not hold; returns tensors to compute. Under a
                 strategy it must be None.
 
@@ -589,67 +532,30 @@ class GradientAccumulator(Trackable):
             with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
                 optimizer.build(list(self._variables))
 
-        apply_gradients = converted_as_caller(optimizer.apply_gradients)
-
-        if in_graph := not tf.executing_eagerly():
+        apply_gradients = functools.partial(
+            converted_as_caller(optimizer.apply_gradients), **arguments
+        )
+        if has_other_workers():  # Those that leave out different variables would wait for ever.
+            absent = Positions()
+        branches = [Positions()]
+        if not tf.executing_eagerly():
             check_control_flow(map(of_tensorflow, self._variables))
-        # Workers that leave out different variables would wait for each other for ever.
-        may_be_absent = bool(absent) and not has_other_workers()
-        branches = self._absences.branches(absent) if in_graph and may_be_absent else [Positions()]
-
-        @not_converted
-        def clipped() -> tuple[list[Gradient], tf.Tensor | None]:
-            gradients, is_absent = take(may_be_absent)
-            if tf.distribute.has_strategy():
-                gradients = self._replicas.as_given(gradients)
-            is_absent = updates.absent_everywhere(is_absent)
-            if in_graph and is_absent is not None:
-                is_absent = updates.fitting_branch(branches, is_absent)
-            return updates.gradients_for(optimizer, gradients, clipping), is_absent
-
-        @not_converted
-        def apply(gradients: list[Gradient], left_out: Positions) -> Any:
-            if len(branches) > 1:  # An optimizer may all-reduce only tensors of its branch's graph.
-                gradients = tf.nest.map_structure(tf.identity, gradients, expand_composites=True)
-            given = self._replicas.as_given(gradients)
-            pairs = [
-                (None if position in left_out else gradient, variable)
-                for position, (gradient, variable) in enumerate(
-                    zip(given, self._variables, strict=True)
-                )
-            ]
-            with _updating(self):
-                updated = apply_gradients(pairs, **arguments)
-            return updates.share_reads(pairs, updated)
-
-        def update(strategy: tf.distribute.Strategy | None = None) -> Any:
-            run = _run if strategy is None else strategy.run
-            if not may_be_absent:
-                return run(lambda: apply(clipped()[0], Positions()))
-            gradients, chosen = run(clipped)
-            if strategy is not None:
-                chosen = strategy.experimental_local_results(chosen)[0]
-            if not in_graph:
-                left_out = absent & positions_of(chosen.numpy())
-                return run(functools.partial(apply, left_out=left_out), (gradients,))
-            ways = [functools.partial(apply, left_out=each) for each in branches]
-            return updates.switch(
-                chosen, [functools.partial(run, way, (gradients,)) for way in ways]
-            )
-
-        @not_converted
-        def merged(strategy: tf.distribute.Strategy, conditions: Any) -> None:
-            first = strategy.experimental_local_results(conditions)[0]
-            try:
-                updates.cond(first, functools.partial(update, strategy))
-            except AssertionError as error:  # TensorFlow does not say what is wrong.
-                updates.check_scope(self._title, strategy, self._variables, error)
-                raise
-
+            branches = self._absences.branches(absent) if absent else branches
+        update = updates.Update(
+            self._replicas,
+            self._checks,
+            take,
+            clipping,
+            optimizer,
+            apply_gradients,
+            absent,
+            branches,
+        )
         if not tf.distribute.has_strategy():
-            return updates.cond(condition, update, otherwise)
+            return updates.cond(condition, update.make, otherwise)
         with self._explaining_graphs("apply_gradients"):
-            tf.distribute.get_replica_context().merge_call(merged, args=(condition,))
+            context = tf.distribute.get_replica_context()
+            context.merge_call(update.make_if, args=(condition,))
         return condition
 
     def _explaining_graphs(self, method: str) -> contextlib.AbstractContextManager[None]:

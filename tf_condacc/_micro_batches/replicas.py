@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from tf_condacc._accumulators.base import TryTakeResult
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
@@ -207,33 +209,6 @@ class WeightSum:
         return tf.math.divide_no_nan(number * num_replicas, total)
 
 
-class AbsenceCounts:
-    """Counts how many gradients of each variable were None on one replica since the last take.
-
-    Args:
-        name: Name of the accumulator.
-        device: Device of the replica.
-        num_variables: Number of variables.
-    """
-
-    def __init__(self, name: str, device: str | None, num_variables: int) -> None:
-        self._num_variables = num_variables
-        with tf.init_scope(), tf.device(device):
-            self.accumulator = _FoldingAccumulator(
-                tf.float64, [num_variables], name=name, reduction_type="SUM"
-            )
-
-    def add(self, absent: Positions, step: tf.Tensor) -> tf.Tensor:
-        """Adds the gradients of a micro-batch, and returns the outcome of the apply: `[] int32`.
-
-        Args:
-            absent: The positions of the variables whose gradients are None.
-            step: The local step; see `local_step`.
-        """
-        counts = [float(position in absent) for position in range(self._num_variables)]
-        return self.accumulator._outcome(tf.constant(counts, tf.float64), step)
-
-
 def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
     """Returns the local step of a micro-batch, with which accumulators drop or keep it: `[] int64`.
 
@@ -310,12 +285,11 @@ class Taken(NamedTuple):
 
     Attributes:
         gradients: A gradient for each variable.
-        is_absent: Whether all gradients of a variable were None: `[num_variables] bool`. None if
-            no gradient was.
+        is_absent: Computes whether all gradients of a variable were None: `[num_variables] bool`.
     """
 
     gradients: list[Gradient]
-    is_absent: tf.Tensor | None
+    is_absent: Callable[[], tf.Tensor]
 
 
 class ReplicaAccumulators(Trackable):
@@ -341,9 +315,9 @@ class ReplicaAccumulators(Trackable):
         # Keyed by the number of the replica.
         self._sums: dict[int, list[VariableSum]] = {}
         self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
-        self._absences: dict[int, AbsenceCounts] = {}
+        # Of the gradients of each variable, how many were None since the last take.
+        self._absences: dict[int, _FoldingAccumulator] = {}
         self._is_traced_without_weights = False
-        self._num_skipped = 0
 
     def made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
         """Returns the accumulators of this replica. If there are none, the gradients make them.
@@ -379,10 +353,12 @@ class ReplicaAccumulators(Trackable):
         sums = _make_sums(device, names, self._variables, are_sparse, self._reduction_type)
         for position, each in enumerate(sums):
             self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
-        counts = AbsenceCounts(f"{self._name}/absences", device, len(self._variables))
-        self._track_trackable(counts.accumulator, f"replica_{replica}_absences")
+        with tf.init_scope(), tf.device(device):
+            self._absences[replica] = _FoldingAccumulator(
+                tf.float64, [len(sums)], name=f"{self._name}/absences", reduction_type="SUM"
+            )
+        self._track_trackable(self._absences[replica], f"replica_{replica}_absences")
         self._sums[replica], self._strategy = sums, strategy
-        self._absences[replica] = counts
 
     def _make_weights(self, replica: int, strategy: tf.distribute.Strategy | None) -> None:
         """Makes the weights of a replica.
@@ -439,11 +415,12 @@ class ReplicaAccumulators(Trackable):
         """Returns the handles of the accumulators of a layout, all of which exist."""
         handles = []
         for replica, role in self.roles(layout):
-            if isinstance(role, int):
-                accumulator: Any = self._sums[replica][role].accumulator
+            if role == "absences":
+                accumulator: Any = self._absences[replica]
+            elif role == "weights":
+                accumulator = self._weights[replica].accumulator
             else:
-                of = self._absences if role == "absences" else self._weights
-                accumulator = of[replica].accumulator
+                accumulator = self._sums[replica][int(role)].accumulator
             handles.append(accumulator.accumulator_ref)
         return handles
 
@@ -516,11 +493,7 @@ class ReplicaAccumulators(Trackable):
         applied = self._apply_all_but_dense(micro_batch, targets, step)
         with (
             tf.control_dependencies(applied[-1:]),
-            self._counts_taken(num_required, num_accumulated, bool(micro_batch.absent)) as (
-                required,
-                factor,
-                is_absent,
-            ),
+            self._counts_taken(num_required, num_accumulated) as (required, factor, is_absent),
         ):
             gradients = [
                 each.apply_and_take(gradient, step, required, factor)
@@ -535,7 +508,6 @@ class ReplicaAccumulators(Trackable):
         sums: Sequence[VariableSum],
         num_required: TensorLike,
         num_accumulated: tf.Tensor,
-        may_be_absent: bool,
     ) -> Taken:
         """Takes what the accumulators of this replica have. It has been checked to be enough.
 
@@ -543,13 +515,8 @@ class ReplicaAccumulators(Trackable):
             sums: The accumulators.
             num_required: Number of micro-batches that are enough: `[] int32`.
             num_accumulated: Number of micro-batches of this replica: `[] int32`.
-            may_be_absent: Whether to return which variables had no gradient.
         """
-        with self._counts_taken(num_required, num_accumulated, may_be_absent) as (
-            required,
-            factor,
-            is_absent,
-        ):
+        with self._counts_taken(num_required, num_accumulated) as (required, factor, is_absent):
             gradients = [each.take(required, factor) for each in sums]
         return Taken(gradients, is_absent)
 
@@ -584,20 +551,14 @@ class ReplicaAccumulators(Trackable):
             return self.of_first_replica()
         return self.of_this_replica()
 
-    def num_newly_skipped(self) -> int:
-        """Returns how many micro-batches were skipped since the last call, in eager mode."""
-        sums, before = self.of_first_replica(), self._num_skipped
-        self._num_skipped = 0 if sums is None else int(sums[0].accumulator.num_dropped())
-        return self._num_skipped - before
-
     def reset(self) -> tf.Operation | None:
         """Discards the gradients and weights of all replicas; returns the operation of a graph."""
         sums = (each.accumulator for sums in self._sums.values() for each in sums)
-        counts = (
-            each.accumulator for of in (self._weights, self._absences) for each in of.values()
-        )
+        weights = (each.accumulator for each in self._weights.values())
         # The step counts the updates, on which their number of micro-batches may depend.
-        resets = [each.reset(each.global_step()) for each in (*sums, *counts)]
+        resets = [
+            each.reset(each.global_step()) for each in (*sums, *weights, *self._absences.values())
+        ]
         is_run_by_session = not (tf.executing_eagerly() or tf.inside_function())
         return tf.group(*resets) if is_run_by_session else None
 
@@ -635,14 +596,16 @@ class ReplicaAccumulators(Trackable):
             with tf.control_dependencies(applied[-1:]):
                 applied.append(micro_batch.weight_sum.add(micro_batch.weight, step))
         if micro_batch.absent:
+            counts = np.isin(range(len(targets)), [*micro_batch.absent]).astype(np.float64)
             with tf.control_dependencies(applied[-1:]):
-                applied.append(self._absences[self._replica()].add(micro_batch.absent, step))
+                absences = self._absences[self._replica()]
+                applied.append(absences.try_apply_grad(tf.constant(counts), step))
         return applied
 
     @contextlib.contextmanager
     def _counts_taken(
-        self, num_required: TensorLike, num_accumulated: tf.Tensor, may_be_absent: bool
-    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]]:
+        self, num_required: TensorLike, num_accumulated: tf.Tensor
+    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None, Callable[[], tf.Tensor]]]:
         """Takes the weights and absences, and returns a context to take the gradients in.
 
         Yields:
@@ -650,11 +613,9 @@ class ReplicaAccumulators(Trackable):
             means, `[] float64` or None; and `Taken.is_absent`.
         """
         # It is emptied even if no gradient was None here: other functions may have added to it.
-        counted = self._absences[self._replica()].accumulator.try_take_grad(1)
+        counted = self._absences[self._replica()].try_take_grad(1)
+        is_absent = functools.partial(_is_absent, counted, num_accumulated)
         factor = self._take_factor(num_accumulated)
-        is_absent = None
-        if may_be_absent:
-            is_absent = counted.taken & (counted.value >= tf.cast(num_accumulated, tf.float64))
         with arguments_on_host():  # All takes share a constant.
             required = tf.convert_to_tensor(num_required, tf.int32)
         with tf.control_dependencies([counted.taken, *([] if factor is None else [factor])]):
@@ -763,6 +724,11 @@ def _make_sums(
                 )
             sums.append(VariableSum(accumulator, name, variable))
     return sums
+
+
+def _is_absent(counted: TryTakeResult, num_accumulated: tf.Tensor) -> tf.Tensor:
+    """Returns which counts, if any were taken, are those of all micro-batches: `[n] bool`."""
+    return counted.taken & (counted.value >= tf.cast(num_accumulated, tf.float64))
 
 
 def _multiplied(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:

@@ -47,7 +47,7 @@ class GradientAccumulatorState(State):
         text = {
             "version": _VERSION,
             "spec": self._replicas.spec(),
-            "absences": sorted(sorted(each) for each in self._absences.sets),
+            "absences": sorted(map(sorted, self._absences.sets)),
             "replicas": layout,
         }
         return {
@@ -109,7 +109,6 @@ class GradientAccumulatorState(State):
             new_states = _saved(new.handles(own))
             restored = {**dict(zip(self._replicas.roles(own), new_states, strict=True)), **given}
         self._replace([restored[each] for each in self._replicas.roles(own)])
-        self._replicas.num_newly_skipped()  # Those of the state are not new.
         for each in sets:
             self._absences.add(each)
         return None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._micro_batches.absences import Positions
-from tf_condacc._micro_batches.checks import name_of, of_tensorflow
+from tf_condacc._micro_batches.absences import Positions, positions_of
+from tf_condacc._micro_batches.checks import Checks, name_of, of_tensorflow
 from tf_condacc._micro_batches.gradients import Clipping, clips_itself
-from tf_condacc._micro_batches.replicas import described, own_strategy
+from tf_condacc._micro_batches.replicas import ReplicaAccumulators, Taken, described, own_strategy
+from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import Gradient, VariableLike
 
 # Part of TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
@@ -23,6 +25,120 @@ _ENCLOSING = {
     "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
     "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
 }
+
+
+_thread = threading.local()
+
+
+class Update:
+    """An update of the variables of a `GradientAccumulator`.
+
+    Args:
+        replicas: The accumulators.
+        checks: The checks of the `GradientAccumulator`, which know its title and its variables.
+        take: Takes the gradients of the replica that calls.
+        clipping: How to clip the gradients; None if not at all.
+        optimizer: The optimizer.
+        apply_gradients: Its method, with the further arguments.
+        absent: The positions of the variables that may have no gradient.
+        branches: In a graph, the sets of variables that the update may leave out. The last one is
+            empty.
+    """
+
+    def __init__(
+        self,
+        replicas: ReplicaAccumulators,
+        checks: Checks,
+        take: Callable[[], Taken],
+        clipping: Clipping | None,
+        optimizer: Any,
+        apply_gradients: Callable[..., Any],
+        absent: Positions,
+        branches: Sequence[Positions],
+    ) -> None:
+        self._replicas, self._checks = replicas, checks
+        self._take, self._clipping = take, clipping
+        self._optimizer, self._apply_gradients = optimizer, apply_gradients
+        self._absent, self._branches = absent, branches
+
+    def make(self, strategy: tf.distribute.Strategy | None = None) -> Any:
+        """Makes the update on all replicas, and returns its operation in a graph with sessions."""
+        run = _run if strategy is None else strategy.run
+        if not self._absent:
+            return run(self._take_and_apply)
+        gradients, is_absent = run(self._clipped)
+        if strategy is not None:
+            is_absent = strategy.experimental_local_results(is_absent)[0]
+        branches = self._branches
+        if tf.executing_eagerly():
+            branches = [self._absent & positions_of(is_absent.numpy())]
+        ways = [
+            functools.partial(run, functools.partial(self._apply, left_out=each), (gradients,))
+            for each in branches
+        ]
+        return ways[0]() if len(ways) == 1 else fitting(branches, is_absent, ways)
+
+    @not_converted
+    def make_if(self, strategy: tf.distribute.Strategy, conditions: Any) -> None:
+        """Makes the update if a condition holds, outside of the replicas.
+
+        Raises:
+            ValueError: A variable was made outside of the scope of the strategy.
+        """
+        first = strategy.experimental_local_results(conditions)[0]
+        try:
+            cond(first, functools.partial(self.make, strategy))
+        except AssertionError as error:  # TensorFlow does not say what is wrong.
+            check_scope(self._checks.title, strategy, self._checks.variables, error)
+            raise
+
+    @not_converted
+    def _take_and_apply(self) -> Any:
+        return self._apply(self._clipped()[0], Positions())
+
+    @not_converted
+    def _clipped(self) -> tuple[list[Gradient], tf.Tensor | None]:
+        gradients, is_absent = self._take()
+        if tf.distribute.has_strategy():
+            gradients = self._replicas.as_given(gradients)
+        everywhere = absent_everywhere(is_absent()) if self._absent else None
+        return gradients_for(self._optimizer, gradients, self._clipping), everywhere
+
+    @not_converted
+    def _apply(self, gradients: list[Gradient], left_out: Positions) -> Any:
+        if len(self._branches) > 1:  # An optimizer may all-reduce only tensors of its own graph.
+            gradients = tf.nest.map_structure(tf.identity, gradients, expand_composites=True)
+        given = self._replicas.as_given(gradients)
+        pairs = [
+            (None if position in left_out else gradient, variable)
+            for position, (gradient, variable) in enumerate(
+                zip(given, self._checks.variables, strict=True)
+            )
+        ]
+        with _updating(self._replicas):
+            updated = self._apply_gradients(pairs)
+        return share_reads(pairs, updated)
+
+
+def _run(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:
+    """Calls a function. It takes the place of ``Strategy.run`` where there is no strategy."""
+    return function(*args)
+
+
+@contextlib.contextmanager
+def _updating(replicas: ReplicaAccumulators) -> Iterator[None]:
+    """Notes that this thread calls the optimizer for an update from some accumulators."""
+    before = getattr(_thread, "updating", ())
+    _thread.updating = (*before, replicas)
+    try:
+        yield
+    finally:
+        _thread.updating = before
+
+
+def is_updating(replicas: ReplicaAccumulators) -> bool:
+    """Returns whether an optimizer that this thread calls makes an update from accumulators."""
+    return replicas in getattr(_thread, "updating", ())
 
 
 @contextlib.contextmanager
@@ -155,34 +271,32 @@ def cond(
     return tf.cond(condition, lambda: _true_after(update), not_updated)
 
 
-def fitting_branch(branches: Sequence[Positions], is_absent: tf.Tensor) -> tf.Tensor:
-    """Returns the number of the branch of an update: `[] int32`.
-
-    Args:
-        branches: For each branch, the positions of the variables that it leaves out.
-        is_absent: Whether a variable has no gradient on any replica: `[num_variables] bool`.
-    """
-    fits = [tf.reduce_all(tf.gather(is_absent, sorted(absent))) for absent in branches[:-1]]
-    return tf.argmax(tf.cast([*fits, True], tf.int32), output_type=tf.int32)
-
-
-def absent_everywhere(is_absent: tf.Tensor | None) -> tf.Tensor | None:
+def absent_everywhere(is_absent: tf.Tensor) -> tf.Tensor:
     """Returns whether a variable has no gradient on any replica: `[num_variables] bool`."""
-    if is_absent is None or tf.distribute.get_strategy().num_replicas_in_sync == 1:
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return is_absent
     context = tf.distribute.get_replica_context()
     present = tf.cast(tf.logical_not(is_absent), tf.float32)
     return tf.equal(context.all_reduce(tf.distribute.ReduceOp.SUM, present), 0)
 
 
-def switch(number: tf.Tensor, updates: Sequence[Callable[[], Any]]) -> Any:
-    """Makes one of several updates, and returns an operation of the graph that includes it.
+def fitting(
+    branches: Sequence[Positions], is_absent: tf.Tensor, updates: Sequence[Callable[[], Any]]
+) -> Any:
+    """Makes the first update that fits, and returns an operation of the graph that includes it.
 
     In ``tf.switch_case``, as opposed to ``tf.cond``, reference variables cannot be updated.
+
+    Args:
+        branches: The positions of the variables that each update leaves out. Those of the last one
+            are empty.
+        is_absent: Whether a variable has no gradient on any replica: `[num_variables] bool`.
+        updates: The updates.
     """
-    *branches, chosen = [functools.partial(_true_after, each) for each in updates]
-    for position, branch in reversed(list(enumerate(branches))):
-        chosen = functools.partial(tf.cond, tf.equal(number, position), branch, chosen)
+    *ways, chosen = [functools.partial(_true_after, each) for each in updates]
+    for left_out, way in reversed([*zip(branches, ways, strict=False)]):
+        fits = tf.reduce_all(tf.gather(is_absent, sorted(left_out)))
+        chosen = functools.partial(tf.cond, fits, way, chosen)
     return chosen().op
 
 

@@ -20,10 +20,10 @@ from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._micro_batches.checks import Checks, NumMicroBatches, parts_of
 from tf_condacc._tensorflow import RestoreWatch
 from tf_condacc.keras import _weights
-from tf_condacc.keras._backups import AccumulatedState, Backups
 from tf_condacc.keras._calls import Call, repeated_function, with_outer
 from tf_condacc.keras._fit import EndOfEpoch, call_with
 from tf_condacc.keras._replacements import Replacements
+from tf_condacc.keras._state import AccumulatedState
 
 _LOG = logging.getLogger("tf_condacc")
 
@@ -57,9 +57,9 @@ def accumulate_gradients(
     `load_weights`, `set_weights`, and restoring a ``tf.train.Checkpoint`` of the model or its
     optimizer, discard what is accumulated.
 
-    What is saved is a plain Keras model. `TrainingCheckpoint` saves what is accumulated as well,
-    and so does ``keras.callbacks.BackupAndRestore``. A loaded, copied or cloned model accumulates
-    only after another call of this function. A second call for the same model replaces the first.
+    What is saved is a plain Keras model. `TrainingCheckpoint` saves what is accumulated as well. A
+    loaded, copied or cloned model accumulates only after another call of this function. A second
+    call for the same model replaces the first.
 
     Keras optimizers have ``gradient_accumulation_steps`` for the same purpose. It weighs
     micro-batches equally, needs a dense variable of the size of each embedding, and fails on
@@ -149,7 +149,6 @@ def accumulate_gradients(
         )
     if previous is not None:
         previous.end()
-        accumulation._backups.folders = previous._backups.folders
         accumulation._is_fitting = previous._is_fitting
     accumulation._begin()
     return accumulation
@@ -220,7 +219,6 @@ class Accumulation:
         self._replacements = Replacements()
         self._restores = RestoreWatch()
         self.state = AccumulatedState(self._title)
-        self._backups = Backups(self.state, self._title)
         self._is_restored = False
         self._is_fitting = False  # Whether fit of the model itself runs.
         self._jit_compile: bool | None = None  # What `end` restores, if anything.
@@ -305,8 +303,7 @@ class Accumulation:
         replace_method(model, "reset_metrics", self._reset_metrics)
         replace_method(model, "compile", self._compile)
         replace_method(model, "train_step", self._train_step)
-        replace_method(model, "save_weights", self._save_weights)
-        replace_method(model, "load_weights", self._load_weights)
+        replace_method(model, "load_weights", self._set_weights)
         replace_method(model, "set_weights", self._set_weights)
         self._watch_restores(model)
         replace(model, "supports_jit", False)
@@ -329,6 +326,7 @@ class Accumulation:
         if not self._is_restored:
             self.discard_remainder()
         self._is_restored = False
+        self._note_counts()
         if self._replacements.replace_method(self._model, "train_step", self._train_step):
             self._make_train_function_again()  # The program has set another train_step.
 
@@ -340,12 +338,29 @@ class Accumulation:
         try:
             self._is_fitting = True
             callback = EndOfEpoch(self._model, end_epoch)
-            return call_with(fit, callback, self._backups.begin, args, kwargs)
+            return call_with(fit, callback, self._check_callbacks, args, kwargs)
         finally:
             if current := vars(self._model).get(_ATTRIBUTE):
                 current.discard_remainder()
-                current._backups.folders.clear()
                 current._is_fitting = was_fitting
+
+    def _note_counts(self) -> None:
+        """Notes what has counted before an epoch."""
+        if self._skips_non_finite:
+            for accumulator in self._accumulators.values():
+                accumulator.counts = accumulator.gradients._counts()
+
+    def _check_callbacks(self, callbacks: Sequence[Any]) -> None:
+        """Warns if BackupAndRestore will save weights while there are accumulated gradients."""
+        for each in callbacks:
+            if isinstance(each, keras.callbacks.BackupAndRestore) and (
+                self._remainder == "carry" or each.save_freq != "epoch"
+            ):
+                self._warn_once(
+                    "%s: BackupAndRestore saves no accumulated gradients, so those of the micro-"
+                    "batches since the last update are lost if the training is stopped. Use "
+                    "tf_condacc.keras.TrainingCheckpoint, which saves them."
+                )
 
     def _reset_metrics(self, reset_metrics: Callable[[], Any]) -> Any:
         """Refuses a ``fit`` that does not come by way of `_fit`. Every epoch begins with this."""
@@ -364,12 +379,16 @@ class Accumulation:
                 "optimizers that accumulate. The model's own does by default, and others if they "
                 "are in optimizers=."
             )
-        for accumulator in self._accumulators.values():
-            accumulator.gradients._note_skipped_in_epoch()
+        if any(accumulator.has_only_skipped() for accumulator in self._accumulators.values()):
+            self._warn_once(
+                "%s has skipped all micro-batches of an epoch, because their gradients are not "
+                "finite. The model may have diverged."
+            )
         if self._remainder == "drop":
             self.discard_remainder()
         elif self._remainder == "apply" or is_last:
             self.apply_remainder()
+        self._note_counts()
 
     def _compile(self, compile: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(compile).bind(*args, **kwargs).arguments | kwargs
@@ -382,22 +401,9 @@ class Accumulation:
         self._forget()
 
     def _set_weights(self, set_weights: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Replaces the weights by `set_weights` or `load_weights` of the model."""
         result = set_weights(*args, **kwargs)
         self._discard_accumulated("the weights of the model were replaced")
-        return result
-
-    def _save_weights(
-        self, save_weights: Callable[..., Any], filepath: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        result = save_weights(filepath, *args, **kwargs)
-        self._backups.save(filepath)
-        return result
-
-    def _load_weights(
-        self, load_weights: Callable[..., Any], filepath: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        result = self._set_weights(load_weights, filepath, *args, **kwargs)
-        self._backups.restore(filepath)
         return result
 
     def _discard_accumulated(self, reason: str) -> None:
@@ -687,6 +693,8 @@ class Accumulation:
             numbers = [id(each) for each in self.optimizers]
             name = f"optimizer_{numbers.index(key[0])}_call_{key[1]}"
             self.state.add(name, gradients)
+            with tf.init_scope():
+                self._accumulators[key].counts = gradients._counts()  # Those of a restored state.
 
         tf.distribute.get_replica_context().merge_call(make)
         return self._accumulators[key]
@@ -880,6 +888,7 @@ class _Accumulator:
         updater: Makes the update as the last call would.
         seen: The identities of the variables that have had gradients.
         trained: The identities of those that were trainable then.
+        counts: What has counted before the epoch, if micro-batches may be skipped.
     """
 
     gradients: GradientAccumulator
@@ -887,6 +896,7 @@ class _Accumulator:
     updater: _Updater
     seen: set[int] = field(default_factory=set)
     trained: set[int] = field(default_factory=set)
+    counts: tuple[int, int, int] = (0, 0, 0)
 
     def add(self, updater: _Updater, variables: Iterable[Any]) -> None:
         """Notes a call that gives gradients of some variables."""
@@ -896,6 +906,13 @@ class _Accumulator:
             self.seen.add(id(variable))
             if _is_trainable(variable):
                 self.trained.add(id(variable))
+
+    def has_only_skipped(self) -> bool:
+        """Returns whether micro-batches of this epoch were skipped, and none has counted."""
+        if not self.gradients._skips_non_finite:
+            return False
+        *counted, num_skipped = self.gradients._counts()
+        return counted == [*self.counts[:2]] and num_skipped > self.counts[2]
 
     def _is_frozen(self, variable: Any) -> bool:
         """Returns whether a variable is not trainable any more."""

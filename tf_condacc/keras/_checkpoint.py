@@ -31,8 +31,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     weights as one that nothing has stopped, to the last bit, if its data come in the same order and
     its operations are deterministic. A process may be killed at any time, also while it saves.
 
-    ``keras.callbacks.BackupAndRestore`` saves the weights, the optimizer and what is accumulated,
-    and begins an interrupted epoch again.
+    ``keras.callbacks.BackupAndRestore`` saves the weights and the optimizer, not what is
+    accumulated, and begins an interrupted epoch again.
 
     Example:
         >>> import keras, tempfile

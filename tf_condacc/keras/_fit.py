@@ -48,7 +48,7 @@ class EndOfEpoch(keras.callbacks.Callback):
 def call_with(
     fit: Callable[..., Any],
     callback: EndOfEpoch,
-    begin: Callable[[list[Any]], None],
+    check: Callable[[list[Any]], None],
     args: Any,
     kwargs: Any,
 ) -> Any:
@@ -57,7 +57,7 @@ def call_with(
     Args:
         fit: The method.
         callback: The callback.
-        begin: Called before with the caller's callbacks.
+        check: Called before with the caller's callbacks.
         args: The caller's arguments.
         kwargs: The caller's arguments by name.
 
@@ -67,7 +67,7 @@ def call_with(
     signature = inspect.signature(fit)
     bound = signature.bind(*args, **kwargs)
     if "callbacks" in signature.parameters:
-        bound.arguments["callbacks"] = _between(callback, bound.arguments.get("callbacks"), begin)
+        bound.arguments["callbacks"] = _between(callback, bound.arguments.get("callbacks"), check)
         return fit(*bound.args, **bound.kwargs)
     if not any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values()):
         raise TypeError(
@@ -75,17 +75,17 @@ def call_with(
             f"which the accumulation finds the ends of epochs. Its signature is fit{signature}."
         )
     named = bound.kwargs
-    named["callbacks"] = _between(callback, named.get("callbacks"), begin)
+    named["callbacks"] = _between(callback, named.get("callbacks"), check)
     return fit(*bound.args, **named)
 
 
-def _between(callback: EndOfEpoch, given: Any, begin: Callable[[list[Any]], None]) -> Any:
+def _between(callback: EndOfEpoch, given: Any, check: Callable[[list[Any]], None]) -> Any:
     """Returns the callbacks of the caller between the first and the last one."""
     if isinstance(given, keras.callbacks.CallbackList):
         # Keras does not call set_params and set_model on it.
         callback.set_params(given.params or {})
-        begin(given.callbacks)
+        check(given.callbacks)
         return keras.callbacks.CallbackList([callback, given, callback])
     callbacks = keras.tree.flatten(given or [])
-    begin(callbacks)
+    check(callbacks)
     return [callback, *callbacks, callback]

@@ -263,16 +263,6 @@ def test_the_operation_takes_at_most_one_contributor_and_one_weight():
         apply(handle, number, [1.0, 2.0], [number], [-weight])
 
 
-def test_a_function_takes_a_deterministic_accumulator_as_an_argument():
-    @tf.function
-    def same(accumulator: Any) -> Any:
-        return accumulator
-
-    returned = same(DENSE.deterministic(2, tf.float32, [2]))
-    with pytest.raises(InvalidArgument, match="contributors 0 to 1"):
-        copy.deepcopy(returned).apply_grad([1.0, 2.0])
-
-
 def test_a_saved_model_keeps_the_order(tmp_path):
     class Model(tf.Module):
         def __init__(self) -> None:

@@ -134,8 +134,6 @@ def test_given_names_of_the_further_ops_are_used(ours, graph):
     assert accumulator.try_apply_grad([1.0], name="try_apply").op.name == "try_apply"
     assert accumulator.try_take_grad(1, name="try_take")[0].op.name == "try_take"
     assert accumulator.apply_contribution([1.0], 0, name="contribute").op.name == "contribute"
-    accepted = accumulator.try_apply_grad([1.0], name="try_contribute", contributor=0)
-    assert accepted.op.name == "try_contribute"
     assert accumulator.num_dropped(name="dropped").op.name == "dropped"
     assert accumulator.global_step(name="now").op.name == "now"
 

@@ -26,12 +26,8 @@ NEVER_STALE = 2**60
 FUNCTIONS = {
     function.__code__
     for function in (
-        eager.execute,
         eager.execute_interruptibly,
-        eager._handed_over,
-        eager._raise_held_back,
         _tensorflow.cancellable,
-        _tensorflow.execute_into,
     )
 }
 
@@ -79,12 +75,18 @@ class Takes:
         self.num_taken += int(tf.reduce_sum(values))
 
     def check(self, where: str = "") -> None:
-        """Checks that no take is left behind, and that every gradient was taken exactly once."""
+        """Checks that no take is left behind.
+
+        Then the next take gets each gradient that has not been taken. What an interrupted take has
+        taken is lost.
+        """
         self.apply()
+        left = int(self.accumulator.num_accumulated())
         taken, gradient = self.accumulator.try_take_grad(1)
         assert taken, f"an interrupted take has taken a gradient for nobody: {where}"
+        before = self.num_taken
         self.count(gradient)
-        assert self.num_taken == self.num_applied, where
+        assert self.num_taken == before + left <= self.num_applied, where
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def alarms() -> Iterator[None]:
 
 @pytest.mark.long  # TensorFlow or NumPy may swallow an alarm, and this test would then wait.
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_take_that_an_alarm_interrupts_loses_nothing(alarms, kind, monkeypatch, poll_secs):
+def test_a_take_that_an_alarm_interrupts_leaves_none_behind(alarms, kind, monkeypatch, poll_secs):
     monkeypatch.setattr(eager, "_POLL_SECONDS", poll_secs)
     takes, draw = Takes(kind), random.Random(7)
     for number in range(2000):
@@ -184,40 +186,26 @@ class InterruptAt:
             raise Interrupt
 
 
-@pytest.mark.parametrize("what", ["ready", "served", "try"])
+@pytest.mark.parametrize("is_served", [False, True])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_take_that_is_interrupted_at_any_place_loses_nothing(kind, what, monkeypatch, poll_secs):
-    monkeypatch.setattr(eager, "_POLL_SECONDS", poll_secs)
-    takes, num_places, is_interrupted = Takes(kind), 0, True
-    while is_interrupted:
-        if what != "served":
-            takes.apply()
-        gradients: list[Any] = []
-        interrupt = InterruptAt(num_places, takes.apply if what == "served" else None)
+def test_a_take_that_is_interrupted_at_any_place_is_cancelled(
+    kind, is_served, monkeypatch, poll_secs
+):
+    monkeypatch.setattr(eager, "_POLL_SECONDS", poll_secs if is_served else 0.001)
+    takes, num_places = Takes(kind), 0
+    while True:
+        interrupt = InterruptAt(num_places, takes.apply if is_served else None)
         try:
             with interrupt:
-                if what == "try":
-                    gradients.append(takes.accumulator.try_take_grad(1))
-                else:
-                    gradients.append(takes.accumulator.take_grad(1))
-            is_interrupted = interrupt.index < 0
-            if is_interrupted:
-                until(lambda: False, "the interrupt that was held back")
+                takes.count(takes.accumulator.take_grad(1))
         except Interrupt:
+            takes.check(interrupt.place)
             num_places += 1
-        for gradient in gradients:
-            if what == "try":
-                assert gradient.taken
-                gradient = gradient.value
-            takes.count(gradient)
-        takes.check(interrupt.place)
-    assert num_places >= (8 if what == "served" else 5)
-
-
-def test_an_interrupt_that_was_held_back_is_raised_by_the_next_take():
-    takes = Takes("dense")
-    takes.apply()
-    eager._held_back[threading.get_ident()] = Interrupt()
-    with pytest.raises(Interrupt):
-        takes.accumulator.take_grad(1)
+            if not is_served:  # Nothing was taken before the interrupt, so nothing is lost.
+                assert takes.num_taken == takes.num_applied, interrupt.place
+                if num_places == 30:  # A take that waits has no last place.
+                    break
+        else:
+            break
+    assert num_places >= 8
     takes.check()

@@ -87,7 +87,7 @@ def test_process_exits_while_daemon_threads_work():
         while True:
             calls[number] += 1
             acc.try_apply_grad(gradient, 2**60)
-            acc.try_apply_grad(gradient, 0, contributor=3)
+            acc.apply_contribution(gradient, 3)
             acc.try_apply_grad(gradient, 2**60, weight=2.0)
             acc.try_take_grad(3)
 

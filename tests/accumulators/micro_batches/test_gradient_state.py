@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support.versions import needs_keras3
-from tf_condacc import ConditionalAccumulator, GradientAccumulator
+from tf_condacc import GradientAccumulator
 
 
 class Model(tf.Module):
@@ -28,22 +28,15 @@ class Model(tf.Module):
         return bool(self.accumulator.apply_gradients(optimizer, gradients))
 
 
-def test_checkpoint_without_a_state_discards_what_was_accumulated(tmp_path, caplog):
-    former = tf.train.Checkpoint(weights=tf.Variable([0.0]), accumulator=tf.train.Checkpoint())
-    path = tf.train.Checkpoint(model=former).save(str(tmp_path / "saved"))
+def test_the_variables_of_a_saved_model_discard_what_was_accumulated(tmp_path, caplog):
+    tf.saved_model.save(Model(), str(tmp_path))
     model = Model()
-    checkpoint = tf.train.Checkpoint(model=model)
+    checkpoint = tf.train.Checkpoint(weights=model.weights, accumulator=model.accumulator)
     model.apply(100.0)
-    checkpoint.restore(path).expect_partial()
-    assert caplog.messages == [
-        "GradientAccumulator 'mine' discards 1 accumulated micro-batches, because the checkpoint "
-        "that is restored has no state of it."
-    ]
+    checkpoint.restore(str(tmp_path / "variables/variables")).expect_partial()
     assert [model.apply(1.0), model.apply(1.0)] == [False, True]
     assert model.weights.numpy() == [-1.0]
-    checkpoint.restore(path).expect_partial()
-    assert model.weights.numpy() == [0.0]
-    assert len(caplog.messages) == 1  # There was nothing to discard.
+    assert "GradientAccumulator 'mine' discards 1 accumulated micro-batches" in caplog.text
 
 
 def test_checkpoint_manager_replaces_what_was_accumulated_since(tmp_path, caplog):
@@ -70,22 +63,6 @@ def test_checkpoint_does_not_depend_on_what_was_accumulated(tmp_path):
             tf.train.Checkpoint(model=model).restore(path).assert_consumed()
     names = [[name for name, _ in tf.train.list_variables(path)] for path in paths]
     assert names[0] == names[1]
-
-
-def test_checkpoint_that_contains_accumulators_is_restored(tmp_path):
-    """The accumulators of each replica were children in checkpoints of former versions."""
-    weights, child = tf.Variable([7.0]), ConditionalAccumulator(tf.float32, [1])
-    former = tf.train.Checkpoint(accumulator=tf.train.Checkpoint(replica_0_0=child))
-    checkpoint = tf.train.Checkpoint(weights=weights, model=former)
-    path = checkpoint.save(str(tmp_path / "saved"))
-    model = Model()
-    model.apply(1.0)
-    restored = tf.train.Checkpoint(
-        weights=model.weights, model=tf.train.Checkpoint(accumulator=model.accumulator)
-    )
-    restored.restore(path).expect_partial()
-    assert model.weights.numpy() == [7.0]
-    assert int(model.accumulator.num_accumulated()) == 0
 
 
 def test_checkpoint_of_an_object_without_an_accumulator_is_restored(tmp_path):
@@ -155,23 +132,6 @@ def test_eager_calls_keep_what_functions_have_accumulated_since_a_restore(tmp_pa
     former.restore(former.save(str(tmp_path / "saved")))
     assert int(model.accumulator.num_accumulated()) == 1
     assert caplog.messages == []
-
-
-def test_skipped_micro_batches_of_a_restored_state_are_not_new(tmp_path, caplog):
-    accumulators = [
-        GradientAccumulator([tf.Variable([0.0])], 2, skip_non_finite=True) for _ in range(2)
-    ]
-    accumulate = [tf.function(each.accumulate) for each in accumulators]
-    for _ in range(3):
-        accumulate[0]([tf.constant([float("nan")])])
-    path = tf.train.Checkpoint(a=accumulators[0]).save(str(tmp_path / "saved"))
-    tf.train.Checkpoint(a=accumulators[1]).restore(path)
-    accumulators[1]._note_skipped_in_epoch()  # As at the end of an epoch of ``fit``.
-    assert caplog.messages == []
-    for _ in range(2):
-        accumulate[1]([tf.constant([float("nan")])])
-    accumulators[1]._note_skipped_in_epoch()
-    assert "has skipped 2 micro-batches" in caplog.text
 
 
 def test_restored_checkpoint_discards_weights(tmp_path):

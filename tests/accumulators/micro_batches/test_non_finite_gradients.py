@@ -79,16 +79,3 @@ def test_by_default_nothing_is_skipped_or_looked_at(variables, wrap):
     graph = tf.function(accumulator.accumulate).get_concrete_function(gradients(1.0, 1.0)).graph
     looking = {"DebugNumericSummaryV2", "SelectV2", "IsFinite", "AddN"}
     assert not looking & {op.type for op in graph.get_operations()}
-
-
-def test_skipping_as_much_as_an_update_is_warned_about_once(caplog):
-    variable = tf.Variable([1.0])
-    accumulator = GradientAccumulator([variable], 3, name="mine", skip_non_finite=True)
-    nan, one = tf.constant([float("nan")]), tf.constant([1.0])
-    for gradient in (nan, nan, one, nan, nan):
-        accumulator.accumulate([gradient])
-    assert caplog.messages == []
-    for _ in range(7):
-        accumulator.accumulate([nan])
-    (message,) = caplog.messages
-    assert message.startswith("GradientAccumulator 'mine' has skipped 3 micro-batches, because")

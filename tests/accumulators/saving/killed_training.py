@@ -101,8 +101,8 @@ def train_in_session(folder: str) -> str:
             v1.scatter_sub(table, taken.indices, taken.values),
         )
         count = sparse.num_accumulated()
-        for each in (dense, sparse):
-            tf_condacc.save_with_variables(each)
+        for saveable in tf_condacc.saveables():
+            v1.add_to_collection(v1.GraphKeys.SAVEABLE_OBJECTS, saveable)
         with v1.train.MonitoredTrainingSession(
             checkpoint_dir=folder,
             save_checkpoint_steps=SAVE_EVERY,

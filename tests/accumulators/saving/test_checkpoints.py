@@ -40,12 +40,22 @@ def make(kind: str = "dense", dtype: tf.DType = tf.float32, **arguments):
     return cls(dtype, arguments.pop("shape", [3]), **arguments)
 
 
-def apply(accumulator, value: float, step: int = 0, **arguments):
-    if isinstance(accumulator, tf_condacc.ConditionalAccumulator):
-        gradient = tf.cast([value, 1.0, value], accumulator.dtype)
+def apply(accumulator, value: float, step: int = 0, contributor=None, **arguments):
+    """Applies a gradient, and returns whether it was added."""
+    is_dense = isinstance(accumulator, tf_condacc.ConditionalAccumulator)
+    gradient = tf.cast([value, 1.0, value] if is_dense else [value, 1.0], accumulator.dtype)
+    gradient = gradient if is_dense else tf.IndexedSlices(gradient, [2, 0])
+    if contributor is not None:
+        apply_it = (
+            accumulator.apply_contribution
+            if is_dense
+            else accumulator.apply_indexed_slices_contribution
+        )
+        outcome = apply_it(gradient, contributor, step, **arguments)
+        return outcome == tf_condacc.ApplyOutcome.ADDED
+    if is_dense:
         return accumulator.try_apply_grad(gradient, step, **arguments)
-    slices = tf.IndexedSlices(tf.cast([value, 1.0], accumulator.dtype), [2, 0])
-    return accumulator.try_apply_indexed_slices_grad(slices, step, **arguments)
+    return accumulator.try_apply_indexed_slices_grad(gradient, step, **arguments)
 
 
 def take(accumulator, num_required: int) -> np.ndarray:
@@ -126,7 +136,7 @@ def test_states_of_version_2_are_read_and_written_byte_by_byte(kind):
     else:
         for contributor in (1, 2):
             slices = tf.IndexedSlices(tf.ones([1, 2]), [1])
-            accumulator.try_apply_indexed_slices_grad(slices, 0, contributor=contributor)
+            accumulator.apply_indexed_slices_contribution(slices, contributor)
         expected = np.array([0, 1, 2, 0.7, 2, 1, 1, 0.1, 2.4], np.float32)
         np.testing.assert_allclose(take(accumulator, 4), expected)
 
@@ -237,43 +247,6 @@ def test_a_damaged_state_is_refused():
         ops.condacc_accumulator_restore(handle, state[tf.newaxis])
     ops.condacc_accumulator_restore(handle, state)
     assert int(accumulator.num_accumulated()) == 1
-
-
-@pytest.fixture
-def former(tmp_path):
-    """Returns a checkpoint of two objects without a state in the place of accumulators."""
-    objects = [tf.train.Checkpoint(resource=tf.train.Checkpoint()) for _ in range(2)]
-    return tf.train.Checkpoint(accumulators=objects).save(str(tmp_path / "former"))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_checkpoint_without_a_state_begins_an_empty_round_with_one_message(
-    kind, former, tmp_path, caplog
-):
-    accumulators = [make(kind, name=f"mine{i}") for i in range(2)]
-    for each in accumulators:
-        apply(each, 1.0)
-    checkpoint = tf.train.Checkpoint(accumulators=accumulators)
-    checkpoint.restore(former)
-    assert [int(each.num_accumulated()) for each in accumulators] == [0, 0]
-    (message,) = warnings_of(caplog)
-    assert "no state of" in message and "'mine0': its round begins empty" in message
-    path = checkpoint.save(str(tmp_path / "saved"))
-    checkpoint.restore(path)
-    assert len(warnings_of(caplog)) == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_graph_that_restores_a_checkpoint_without_a_state_is_told_once(kind, former, caplog):
-    with tf.Graph().as_default(), v1.Session() as session:
-        accumulators = [make(kind, name=f"mine{i}") for i in range(2)]
-        counts = [each.num_accumulated() for each in accumulators]
-        session.run([apply(each, 1.0) for each in accumulators])
-        checkpoint = tf.train.Checkpoint(accumulators=accumulators)
-        checkpoint.restore(former).run_restore_ops(session)
-        assert session.run(counts) == [1, 1]
-    (message,) = warnings_of(caplog)
-    assert "no state of" in message and "'mine0'" in message and "reset()" in message
 
 
 def test_a_checkpoint_of_a_graph_has_the_state_of_each_save(tmp_path):

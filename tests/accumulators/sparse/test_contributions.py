@@ -43,15 +43,6 @@ def test_slices_of_a_round(ours):
     np.testing.assert_array_equal(value.dense_shape, [9, 1])
 
 
-def test_slices_of_a_contributor_are_tried(ours):
-    acc = ours.sparse(tf.float32, [9, 1])
-    gradient = slices([1], [[1.0]], [9, 1])
-    assert acc.try_apply_indexed_slices_grad(gradient, contributor=2)
-    assert not acc.try_apply_indexed_slices_grad(gradient, contributor=2)
-    assert acc.try_apply_indexed_slices_grad(gradient)
-    assert int(acc.num_accumulated()) == 2
-
-
 @pytest.mark.parametrize(
     ("gradient", "message"),
     [

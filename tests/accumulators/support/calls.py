@@ -28,9 +28,6 @@ CALLS: dict[str, Callable[..., Any]] = {
     "contribute": lambda acc, *g, step, contributor: acc.apply_contribution(
         *g[:2], contributor=contributor, local_step=step, **_shape(g)
     ),
-    "try_contribute": lambda acc, *g, step, contributor: acc.try_apply_grad(
-        *g, local_step=step, contributor=contributor
-    ),
     "take": lambda acc, required: acc.take_grad(required),
     "try_take": lambda acc, required: acc.try_take_grad(required),
     "take_round": lambda acc, required, step: acc.try_take_grad(required, global_step=step),

@@ -22,19 +22,12 @@ class ContributionGraphDriver(GraphDriver):
         self.contributor = v1.placeholder(tf.int64, None)
         gradient = self.gradient, self.contributor, self.number
         self._contribute = acc.apply_contribution(*gradient)
-        self._try_contribute = acc.try_apply_grad(
-            self.gradient, self.number, contributor=self.contributor
-        )
         self._reset = acc.reset(self.number)
         self._take_round = acc.try_take_grad(self.required, global_step=self.number)
 
     def contribute(self, value: Any, contributor: Any, step: Any = 0) -> int:
         feed = self._gradient_feed(value, step) | {self.contributor: contributor}
         return int(self.run(self._contribute, feed))
-
-    def try_contribute(self, value: Any, contributor: Any, step: Any = 0) -> bool:
-        feed = self._gradient_feed(value, step) | {self.contributor: contributor}
-        return bool(self.run(self._try_contribute, feed))
 
     def reset(self, step: Any) -> int:
         return int(self.run(self._reset, {self.number: step}))
@@ -50,10 +43,6 @@ class ContributionEagerDriver(EagerDriver):
 
     def contribute(self, value: Any, contributor: Any, step: Any = 0) -> int:
         return int(self.accumulator.apply_contribution(self._tensor(value), contributor, step))
-
-    def try_contribute(self, value: Any, contributor: Any, step: Any = 0) -> bool:
-        gradient = self._tensor(value)
-        return bool(self.accumulator.try_apply_grad(gradient, step, contributor=contributor))
 
     def reset(self, step: Any) -> int:
         return int(self.accumulator.reset(step))
@@ -76,15 +65,11 @@ class ContributionFunctionDriver(EagerDriver):
         def contribute(value: Any, contributor: Any, step: Any) -> Any:
             return acc.apply_contribution(value, contributor, step)
 
-        @tf.function(input_signature=[gradient, number, number])
-        def try_contribute(value: Any, contributor: Any, step: Any) -> Any:
-            return acc.try_apply_grad(value, step, contributor=contributor)
-
         @tf.function(input_signature=[required, number])
         def take_round(num_required: Any, step: Any) -> Any:
             return acc.try_take_grad(num_required, global_step=step)
 
-        self._contribute, self._try_contribute = contribute, try_contribute
+        self._contribute = contribute
         self._reset = tf.function(acc.reset, input_signature=[number])
         self._take_round = take_round
 
@@ -93,9 +78,6 @@ class ContributionFunctionDriver(EagerDriver):
 
     def contribute(self, value: Any, contributor: Any, step: Any = 0) -> int:
         return int(self._contribute(*self._arguments(value, contributor, step)))
-
-    def try_contribute(self, value: Any, contributor: Any, step: Any = 0) -> bool:
-        return bool(self._try_contribute(*self._arguments(value, contributor, step)))
 
     def reset(self, step: Any) -> int:
         return int(self._reset(tf.constant(step, tf.int64)))
