@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times this project's accumulators and TensorFlow's own side by side.
 
-Prints a table of ratios with the goal beside each, and writes ``latest.json`` and ``latest.png`` to
-the output folder. ``condacc_bench/__init__.py`` describes the method.
+Prints a table of ratios with the goal beside each, and writes ``latest.json`` to the output folder;
+scenario S2 also draws ``latest.growth.png``. ``condacc_bench/__init__.py`` describes the method.
 
 What is measured is the library that users get: that of a wheel of this source tree, which is first
 made and installed into an environment in ``build/bench``. With ``--tree`` it is the library of
@@ -94,8 +94,12 @@ def _run(options: argparse.Namespace) -> int:
     print(f"\n{table.summary(results)}")
     options.output.mkdir(parents=True, exist_ok=True)
     table.save(results, library, options.output / "latest.json")
-    pictures = _draw(results, f"TensorFlow {subject}", options.output)
-    print(f"Written to {options.output}: {', '.join(['latest.json', *pictures])}")
+    pictures = [
+        _draw(result, f"TensorFlow {subject}", options.output)
+        for result in results
+        if result.curves
+    ]
+    print(f"Written to {options.output}: {', '.join(['latest.json', *filter(None, pictures)])}")
     return 0
 
 
@@ -109,19 +113,16 @@ def _scale(options: argparse.Namespace) -> Scale:
     return scales.default_scale(options.seconds)
 
 
-def _draw(results: Sequence[Result], subtitle: str, folder: Path) -> list[str]:
-    """Draws the pictures of the results and returns the names of the files."""
+def _draw(result: Result, subtitle: str, folder: Path) -> str | None:
+    """Draws the curves of a result and returns the name of the file, or None without matplotlib."""
     try:
-        from condacc_bench.report import chart, growth_chart
+        from condacc_bench.report import growth_chart
     except ModuleNotFoundError as error:
         print(f"No picture: it needs {error.name}: pip install {error.name}", file=sys.stderr)
-        return []
-    chart.draw(results, subtitle, folder / "latest.png")
-    with_curves = [result for result in results if result.curves]
-    if not with_curves:
-        return ["latest.png"]
-    growth_chart.draw(with_curves[0], subtitle, folder / "latest.growth.png")
-    return ["latest.png", "latest.growth.png"]
+        return None
+    name = "latest.growth.png"
+    growth_chart.draw(result, subtitle, folder / name)
+    return name
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -115,13 +115,9 @@ _PUBLIC: dict[str, dict[str, str]] = {
         "Estimator",
         "EstimatorSpec",
         "EvalSpec",
-        "Exporter",
-        "FinalExporter",
-        "LatestExporter",
         "ModeKeys",
         "RunConfig",
         "TrainSpec",
-        "WarmStartSettings",
         "train_and_evaluate",
     )
     | _places_in(
@@ -398,7 +394,6 @@ ESTIMATOR_MODULES = frozenset(
         "export.export",
         "export.export_lib",
         "export.export_output",
-        "exporter",
         "inputs",
         "inputs.numpy_io",
         "model_fn",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
@@ -20,7 +19,6 @@ from condacc_bench.cases.many_variables import ManyVariables
 from condacc_bench.cases.saves import Saves
 from condacc_bench.cases.sparse_cycle import SparseCycle
 from condacc_bench.cases.tower_sum import TowerSum
-from condacc_bench.report import goals
 from condacc_bench.report.results import Result, compare, in_thousands, in_words
 from condacc_bench.runs import Run
 
@@ -48,18 +46,14 @@ def cycles(run: Run) -> Iterator[Result]:
             "case": f"{in_words(size)} {producer} N={count}",
             "parameters": {"size": size, "count": count, "producer": producer},
         }
-        yield run.compare(samples, "cycle", goal=goals.cycle(size, count, producer), **fields)
+        yield run.compare(samples, "cycle", **fields)
         if limit:
-            goal = goals.cycle_against_limit(size, producer)
             bare = samples[_BARE]["cycle"]
             whole = samples[run.ours.name]["cycle"]
             samples[_NET] = {"cycle": [max(w - b, 1e-9) for w, b in zip(whole, bare, strict=True)]}
-            yield compare(
-                samples, run.ours.name, _LIMIT, "cycle", goal=goal, against="limit", **fields
-            )
+            yield compare(samples, run.ours.name, _LIMIT, "cycle", against="limit", **fields)
             fields["case"] += ", net"
-            goal = goals.net_cycle_against_limit(size, producer)
-            yield compare(samples, _NET, _LIMIT, "cycle", goal=goal, against="limit", **fields)
+            yield compare(samples, _NET, _LIMIT, "cycle", against="limit", **fields)
 
 
 def small_variables(run: Run) -> Iterator[Result]:
@@ -74,7 +68,6 @@ def small_variables(run: Run) -> Iterator[Result]:
                 scenario="D2",
                 case=f"{count} of {in_words(size)} {producer}",
                 parameters={"variables": count, "size": size, "producer": producer},
-                goal=goals.per_op(size),
             )
 
 
@@ -84,18 +77,13 @@ def contention(run: Run) -> Iterator[Result]:
         samples = run.measure(
             lambda who, t=num_threads, s=size, p=producer: Contention(who, t, s, p), {}
         )
-        wanted = {
-            "applies/s": goals.applies_per_second(size, producer),
-            "last apply to take": goals.last_apply_to_take(size),
-        }
-        for metric, goal in wanted.items():
+        for metric in ("applies/s", "last apply to take"):
             yield run.compare(
                 samples,
                 metric,
                 scenario="D3",
                 case=f"{num_threads} threads {in_words(size)} {producer}",
                 parameters={"threads": num_threads, "size": size, "producer": producer},
-                goal=goal,
             )
 
 
@@ -106,12 +94,7 @@ def other_dtypes(run: Run) -> Iterator[Result]:
             samples = run.measure(
                 lambda who, n=count, s=size, d=dtype: DenseCycle(who, n, s, d), {}
             )
-            yield run.compare(
-                samples,
-                "cycle",
-                goal=goals.other_dtype(size, count),
-                **_dtype_fields(dtype, size, count),
-            )
+            yield run.compare(samples, "cycle", **_dtype_fields(dtype, size, count))
         if run.ours.name == "condacc":
             yield _bfloat16(run, size, count)
 
@@ -125,10 +108,7 @@ def _bfloat16(run: Run, size: int, count: int) -> Result:
     finally:
         rounds.close(cases)
     fields = _dtype_fields(tf.bfloat16, size, count)
-    goal = goals.bfloat16_against_float16(size, count)
-    return compare(
-        samples, "bfloat16", "float16", "cycle", goal=goal, against="our float16", **fields
-    )
+    return compare(samples, "bfloat16", "float16", "cycle", against="our float16", **fields)
 
 
 def _dtype_fields(dtype: tf.DType, size: int, count: int) -> dict[str, object]:
@@ -149,7 +129,6 @@ def tower_sums(run: Run) -> Iterator[Result]:
             scenario="T",
             case=f"{in_words(size)} {producer} N={count}",
             parameters={"size": size, "count": count, "producer": producer},
-            goal=goals.TOWER_SUM,
         )
 
 
@@ -176,7 +155,6 @@ def eager_calls(run: Run) -> Iterator[Result]:
             scenario="P",
             case=method,
             parameters={"method": method},
-            goal=goals.eager_call(method, statistics.median(samples["raw op"][metric])),
             against="raw op",
         )
 
@@ -198,7 +176,6 @@ def contributors(run: Run) -> Iterator[Result]:
             scenario="C",
             case=f"{count} contributors",
             parameters={"count": count},
-            goal=goals.CONTRIBUTORS,
             against="10 contributors",
         )
 
@@ -226,17 +203,16 @@ def fixed_order(run: Run) -> Iterator[Result]:
         )
         for rows, columns, count in scale.sparse.fixed_order
     ]
-    goals_of = {IN_ORDER: goals.IN_ORDER, AT_RANDOM: goals.AT_RANDOM}
     for case, count, new_case in [*dense, *sparse]:
         cases: dict[str, rounds.Case] = {}
         try:
-            for order in (ARRIVAL, *goals_of):
+            for order in (ARRIVAL, IN_ORDER, AT_RANDOM):
                 cases[order] = new_case(implementation(order, count))
             cases["again"] = new_case(implementation(ARRIVAL, count))
             samples = rounds.run_rounds(cases, scale.budget)
         finally:
             rounds.close(cases)
-        for order, goal in {**goals_of, "again": None}.items():
+        for order in (IN_ORDER, AT_RANDOM, "again"):
             yield compare(
                 samples,
                 order,
@@ -245,7 +221,6 @@ def fixed_order(run: Run) -> Iterator[Result]:
                 scenario="F",
                 case=f"{case} {order}",
                 parameters={"case": case, "order": order},
-                goal=goal,
                 against="arrival",
             )
 
@@ -256,7 +231,7 @@ def saves(run: Run) -> Iterator[Result]:
         cases = {"saved": Saves(size, True), "alone": Saves(size, False)}
         samples = rounds.run_rounds(cases, run.scale.budget)
         rounds.close(cases)
-        for metric, goal in goals.DURING_SAVES.items():
+        for metric in ("count", "apply"):
             yield compare(
                 samples,
                 "saved",
@@ -265,7 +240,6 @@ def saves(run: Run) -> Iterator[Result]:
                 scenario="V",
                 case=f"{in_words(size)} during saves",
                 parameters={"size": size},
-                goal=goal,
                 against="no saves",
             )
 

@@ -13,7 +13,6 @@ from condacc_bench.cases.limit import SparseLimit
 from condacc_bench.cases.memory import PeakMemory
 from condacc_bench.cases.sparse_cycle import SparseCycle
 from condacc_bench.cases.sparse_growth import SparseGrowth
-from condacc_bench.report import goals
 from condacc_bench.report.results import Result, compare, in_thousands, in_words
 from condacc_bench.runs import Run
 
@@ -33,11 +32,9 @@ def uniform(run: Run) -> Iterator[Result]:
             "case": f"{in_thousands(rows)}x{columns} N={count}",
             "parameters": {"rows": rows, "columns": columns, "count": count},
         }
-        goal = goals.sparse_cycle(rows, columns, count)
-        yield run.compare(samples, "cycle", goal=goal, **fields)
+        yield run.compare(samples, "cycle", **fields)
         if limit:
-            goal = goals.sparse_cycle_against_limit(rows, columns, count)
-            yield _against_limit(run, samples, goal, fields)
+            yield compare(samples, run.ours.name, "limit", "cycle", against="limit", **fields)
 
 
 def power_law(run: Run) -> Iterator[Result]:
@@ -63,10 +60,9 @@ def power_law(run: Run) -> Iterator[Result]:
                 "case": f"{in_thousands(rows)}x{columns} {name} N={count}",
                 "parameters": {"rows": rows, "columns": columns, "count": count, "ids": name},
             }
-            goal = goals.power_law_cycle(columns, count, raw) if has_low_ids else None
-            yield run.compare(samples, "cycle", goal=goal, **fields)
+            yield run.compare(samples, "cycle", **fields)
             if limit:
-                yield _against_limit(run, samples, None, fields)
+                yield compare(samples, run.ours.name, "limit", "cycle", against="limit", **fields)
 
 
 _Others = Mapping[str, Callable[[], rounds.Case]]
@@ -77,12 +73,6 @@ def _limit(run: Run, gradients: np.ndarray, columns: int) -> _Others:
     count, rows = gradients.shape
     size, out_size = rows * columns, len(np.unique(gradients)) * columns
     return {"limit": lambda: SparseLimit(count, size, out_size)} if run.with_limit else {}
-
-
-def _against_limit(
-    run: Run, samples: rounds.Samples, goal: goals.Goal | None, fields: dict[str, object]
-) -> Result:
-    return compare(samples, run.ours.name, "limit", "cycle", goal=goal, against="limit", **fields)
 
 
 def _cycles(
@@ -113,7 +103,6 @@ def growth(run: Run) -> Iterator[Result]:
         who.name: [statistics.median(samples[who.name][metric]) for metric in timed]
         for who in run.both
     }
-    wanted = {"growth": goals.GROWTH, "slowest apply": goals.SLOWEST_APPLY}
     for metric in ("growth", "growth of halves", "slowest apply", "take", "all"):
         yield run.compare(
             samples,
@@ -121,7 +110,6 @@ def growth(run: Run) -> Iterator[Result]:
             scenario="S2",
             case=f"{in_thousands(rows)}x{columns} to N={count}",
             parameters={"rows": rows, "columns": columns, "count": count},
-            goal=wanted.get(metric),
             curves=curves if metric == "all" else None,
         )
 
@@ -143,14 +131,13 @@ def _dense_peaks(run: Run, size: int, count: int) -> Iterator[Result]:
     samples = run.measure(
         lambda who: PeakMemory(who.name, "dense", size, count, (0, 0), "gradients", unit), {}, _ONCE
     )
-    for metric, [reference] in samples[run.reference.name].items():
+    for metric in samples[run.reference.name]:
         yield run.compare(
             samples,
             metric,
             scenario="M",
             case=f"dense {in_words(size)} N={count}",
             parameters={"size": size, "count": count},
-            goal=goals.dense_peak(size, reference),
         )
 
 
@@ -172,5 +159,4 @@ def _sparse_peaks(run: Run, rows: int, count: int) -> Iterator[Result]:
             scenario="M",
             case=f"{in_thousands(rows)}x{columns} N={count}",
             parameters={"rows": rows, "columns": columns, "count": count, "union": union},
-            goal=goals.sparse_peak(rows, rows / union),
         )

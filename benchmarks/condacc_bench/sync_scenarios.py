@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
@@ -13,14 +12,12 @@ from condacc_bench.cases.micro_batches import KERAS, OURS, MicroBatches, rivals
 from condacc_bench.cases.own_loops import OwnLoop
 from condacc_bench.cases.replica_cluster import ReplicaCluster
 from condacc_bench.cases.replica_threads import PLACES, ReplicaThreads
-from condacc_bench.report import goals, results
-from condacc_bench.report.goals import Goal, Limit
+from condacc_bench.report import results
 from condacc_bench.report.results import Result
 from condacc_bench.runs import Run
 from condacc_bench.scales import SyncModel, SyncScale
 
 _AGAIN = "Keras again"
-_PEAK = "peak, MiB"
 
 
 def threads(run: Run) -> Iterator[Result]:
@@ -39,7 +36,6 @@ def threads(run: Run) -> Iterator[Result]:
                 scenario="E",
                 case=f"{place} {model}",
                 parameters={"place": place, **asdict(model)},
-                goal=goals.synchronous_step(model.hidden),
             )
 
 
@@ -54,7 +50,6 @@ def clusters(run: Run) -> Iterator[Result]:
             scenario="R",
             case=str(model),
             parameters=asdict(model),
-            goal=goals.cluster_steps(model.num_ps, model.steps),
         )
 
 
@@ -70,11 +65,9 @@ def micro_batches(run: Run) -> Iterator[Result]:
         ways = {run.ours.name: OURS if run.ours.name == "condacc" else KERAS}
         ways |= {way: way for way in rivals(bool(model.embedding))} | {_AGAIN: KERAS}
         samples = _measured(ways, model, scale)
-        peaks = {way: statistics.median(samples[way][_PEAK]) for way in ways}
-        lowest = min(rivals(bool(model.embedding)), key=lambda way: peaks[way])
         for way in (*rivals(bool(model.embedding)), _AGAIN):
             one, other = (run.ours.name, way) if way != _AGAIN else (_AGAIN, KERAS)
-            for metric in ("steps/s", _PEAK):
+            for metric in ("steps/s", "peak, MiB"):
                 yield results.compare(
                     samples,
                     one,
@@ -83,7 +76,6 @@ def micro_batches(run: Run) -> Iterator[Result]:
                     scenario="G",
                     case=str(model),
                     parameters=asdict(model),
-                    goal=_goal(metric, way, lowest, peaks[lowest]),
                     against=way if way != _AGAIN else f"{KERAS}, by itself",
                 )
     if run.ours.name == "condacc":
@@ -103,7 +95,6 @@ def _finite_check(scale: SyncScale) -> Result:
         scenario="G",
         case=f"skip_non_finite, {NUM_MICRO_BATCHES} x {SIZE} elements",
         parameters={"size": SIZE, "num_micro_batches": NUM_MICRO_BATCHES},
-        goal=goals.FINITE_CHECK,
         against="no check",
     )
 
@@ -123,7 +114,6 @@ def _own_loops(scale: SyncScale) -> Iterator[Result]:
                 scenario="G",
                 case=f"{place}, {scale.num_small_variables} small variables with weights",
                 parameters={"num_variables": scale.num_small_variables, "place": place},
-                goal=goals.own_loop(place, other),
                 against=other,
             )
 
@@ -140,11 +130,3 @@ def _measured(ways: Mapping[str, str], model: SyncModel, scale: SyncScale) -> ro
         return rounds.run_rounds(cases, scale.micro_batch_budget)
     finally:
         rounds.close(cases)
-
-
-def _goal(metric: str, way: str, lowest: str, peak: float) -> Goal | Limit | None:
-    if way == _AGAIN:
-        return None
-    if metric != _PEAK:
-        return goals.MICRO_BATCHES
-    return goals.micro_batches_peak(peak) if way == lowest else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import importlib
@@ -13,7 +12,6 @@ import os
 import signal
 import stat
 import tempfile
-import time
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,16 +21,12 @@ from condacc import _python2
 from condacc.migrate._findings import Outcome
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from multiprocessing.connection import Connection
 
 _SUFFIXES = (".py", ".ipynb")
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _FILES_FOR_PROCESSES = 32  # Fewer files take less time than starting processes.
-_SECS_BETWEEN_LINES = 0.1
-_SECS_BETWEEN_LINES_OF_LOGS = 10.0
-_SECS_BETWEEN_LOOKS = 0.005
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +162,7 @@ def migrate_files(
 ) -> Iterator[FileResult]:
     """Yields the result for each file, in their order.
 
-    If a process dies, the rest is done by one process at a time, because the first file of which
-    such a process returns no result is the one at which it has died.
+    Each of n processes has every n-th file. A process that dies costs the files that it had left.
 
     Args:
         files: The paths.
@@ -180,42 +173,47 @@ def migrate_files(
     if processes == 1 or len(files) < _FILES_FOR_PROCESSES:
         yield from map(migrate, files)
         return
-    futures = importlib.import_module("concurrent.futures.process")
     importlib.import_module("libcst.metadata")  # Imported once, before the processes are forked.
     context = multiprocessing.get_context("fork")
-    done = 0
-    while done < len(files):
-        pool = futures.ProcessPoolExecutor(processes, context, _end_with_parent, (os.getpid(),))
-        try:
-            with _without_interrupts():  # The processes are forked here. This one handles Ctrl-C.
-                results = [pool.submit(migrate, file) for file in files[done:]]
-            for result in results:
-                value = _value_of(result)
-                done += 1
-                yield value
-        except futures.BrokenProcessPool:
-            if processes == 1:
-                yield FileResult(files[done], error="the process that was reading it has ended")
-                done += 1
-            processes = 1
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _value_of(result: Future[FileResult]) -> FileResult:
-    """Waits for a result. Ctrl-C is handled between two looks: in one, it could leave a lock."""
-    while True:
+    number = min(processes, len(files))
+    pipes = [context.Pipe(duplex=False) for _ in range(number)]
+    # Nothing here has a lock that an interrupt could leave locked, unlike concurrent.futures.
+    children = [
+        context.Process(target=_send_results, args=(pipes, first, migrate, files), daemon=True)
+        for first in range(number)
+    ]
+    try:
         with _without_interrupts():
-            if result.done():
-                return result.result()
-        time.sleep(_SECS_BETWEEN_LOOKS)
+            for child, (_, writer) in zip(children, pipes, strict=True):
+                child.start()
+                writer.close()
+        for at, file in enumerate(files):
+            try:
+                result = pipes[at % number][0].recv()
+            except EOFError:
+                result = FileResult(file, error="the process that was to read it has ended")
+            yield result
+    finally:
+        for child in children:
+            if child.pid is not None:
+                child.kill()
 
 
-def _end_with_parent(parent: int) -> None:
-    """Makes this process end when its parent has been killed, as by SIGTERM."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # It ended before the request.
-        os._exit(1)
+def _send_results(
+    pipes: list[tuple[Connection, Connection]],
+    first: int,
+    migrate: Callable[[str], FileResult],
+    files: Sequence[str],
+) -> None:
+    """Sends the results for every n-th file, in a process of its own, as long as they are read."""
+    own = pipes[first][1]
+    for reader, writer in pipes:  # So that this process sees the end of its parent, and vice versa.
+        reader.close()
+        if writer is not own:
+            writer.close()
+    with contextlib.suppress(BrokenPipeError):
+        for file in files[first :: len(pipes)]:
+            own.send(migrate(file))
 
 
 @contextlib.contextmanager
@@ -231,20 +229,13 @@ def _without_interrupts() -> Iterator[None]:
 def with_progress(
     results: Iterable[FileResult], total: int, terminal: TextIO
 ) -> Iterator[FileResult]:
-    """Yields the results, and shows how many files are done.
-
-    A terminal has one line for that, which changes. A file or a pipe gets a line every ten seconds.
-    """
-    is_terminal = terminal.isatty()
-    interval = _SECS_BETWEEN_LINES if is_terminal else _SECS_BETWEEN_LINES_OF_LOGS
-    before, after = ("\r", "") if is_terminal else ("", "\n")
-    shown = time.monotonic()
-    with contextlib.ExitStack() as clearing:
-        if is_terminal:
-            clearing.callback(lambda: print(end="\r\033[K", file=terminal, flush=True))
+    """Yields the results, and shows on a terminal how many files are done."""
+    if not terminal.isatty():
+        yield from results
+        return
+    try:
         for number, result in enumerate(results, 1):
-            if time.monotonic() - shown > interval:
-                shown = time.monotonic()
-                text = f"{before}{number} of {total} files{after}"
-                print(end=text, file=terminal, flush=True)
+            print(end=f"\r{number} of {total} files", file=terminal, flush=True)
             yield result
+    finally:
+        print(end="\r\033[K", file=terminal, flush=True)

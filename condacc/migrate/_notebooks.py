@@ -1,4 +1,4 @@
-"""Rewrites the Python cells of notebooks. Everything else in the file stays as it is.
+"""Rewrites the Python cells of notebooks. A file that changes is written again with its indent.
 
 The cells are read as one program, because a name that one cell imports is used in others.
 """
@@ -16,8 +16,7 @@ from condacc.migrate._findings import Code, Finding, Outcome, Position, Rewritin
 from condacc.migrate._program import find_edits, is_concerned
 from condacc.migrate._source import NEWLINE, Edit, apply_edits, check_syntax
 
-_DECODER = json.JSONDecoder()
-_SPACE = re.compile(r"[ \t\r\n]*")
+_INDENT = re.compile(r"\s*\{\s*\n([ \t]+)")
 _PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 _MAGIC = re.compile(r"\s*[%!?]|.*\S\?\s*$|\s*[\w, ]+=\s*[!%]")
 
@@ -28,17 +27,15 @@ class _Cell:
 
     Attributes:
         number: The number of the cell, counted from 1 over all cells.
+        data: The cell in the notebook.
         source: The text in the cell.
-        start: The offset of the cell's ``source`` in the file.
-        end: The offset of its end.
         program: The text and a newline. What is not Python is replaced by text of the same length.
         offset: The offset of the cell in the program of all cells.
     """
 
     number: int
+    data: dict[str, Any]
     source: str
-    start: int
-    end: int
     program: str = ""
     offset: int = 0
 
@@ -69,17 +66,17 @@ def migrate_notebook(raw: str, with_estimator: bool = False) -> Outcome:
         raise ValueError("it is not a notebook: it has no cells")
     if not _is_python(notebook.get("metadata", {})):
         return Outcome(raw)
-    cells = list(_code_cells(raw))
+    cells = list(_code_cells(notebook["cells"]))
     findings = [bad for bad in map(_set_program, cells) if bad is not None]
     text = ""
     for cell in cells:
         cell.offset = len(text)
         text += cell.program
     edits, outcome = find_edits(text, with_estimator)
-    changed = [_cell_edit(raw, cell, edits) for cell in cells]
+    changed = [_change(cell, edits) for cell in cells]
     place = _Places(cells, text)
     return Outcome(
-        apply_edits(raw, [edit for edit in changed if edit is not None]),
+        _as_json(notebook, raw) if any(changed) else raw,
         tuple(Rewriting(place(one.place), one.old, one.new) for one in outcome.rewritings),
         (*findings, *(dataclasses.replace(f, place=place(f.place)) for f in outcome.findings)),
     )
@@ -94,16 +91,14 @@ def _is_python(metadata: Any) -> bool:
     return True
 
 
-def _code_cells(raw: str) -> Iterator[_Cell]:
-    top = {key: start for key, _, start, _ in _members(raw, _skip_space(raw, 0))}
-    for number, (cell, start) in enumerate(_elements(raw, top["cells"]), 1):
-        if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            for key, value, begin, end in _members(raw, start):
-                if key == "source":
-                    lines = [value] if isinstance(value, str) else value
-                    if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
-                        raise ValueError(f"it is not a notebook: cell {number} has no text")
-                    yield _Cell(number, "".join(lines), begin, end)
+def _code_cells(cells: list[Any]) -> Iterator[_Cell]:
+    for number, cell in enumerate(cells, 1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code" and "source" in cell:
+            value = cell["source"]
+            lines = [value] if isinstance(value, str) else value
+            if not isinstance(lines, list) or not all(isinstance(x, str) for x in lines):
+                raise ValueError(f"it is not a notebook: cell {number} has no text")
+            yield _Cell(number, cell, "".join(lines))
 
 
 def _set_program(cell: _Cell) -> Finding | None:
@@ -142,8 +137,8 @@ def _without_magics(text: str) -> str:
     return "".join(lines)
 
 
-def _cell_edit(raw: str, cell: _Cell, edits: list[Edit]) -> Edit | None:
-    """Returns the change of the file for the changes in one cell."""
+def _change(cell: _Cell, edits: list[Edit]) -> bool:
+    """Makes the changes in one cell of the notebook, and returns whether there are any."""
     own = []
     for edit in edits:
         start, end = edit.start - cell.offset, edit.end - cell.offset
@@ -151,29 +146,25 @@ def _cell_edit(raw: str, cell: _Cell, edits: list[Edit]) -> Edit | None:
         is_behind = start == end == len(cell.program)
         if is_behind or (0 <= start < len(cell.program) and not start == end == 0):
             own.append(Edit(start, end, edit.text))
-    if not own:
-        return None
-    text = apply_edits(f"{cell.source}\n", own).removesuffix("\n")
-    return Edit(cell.start, cell.end, _as_json(raw[cell.start : cell.end], text))
+    if own:
+        text = apply_edits(f"{cell.source}\n", own).removesuffix("\n")
+        is_text = isinstance(cell.data["source"], str)
+        cell.data["source"] = text if is_text else text.splitlines(keepends=True)
+    return bool(own)
 
 
-def _as_json(old: str, text: str) -> str:
-    """Returns a changed source as JSON in the layout of the old one."""
-    ascii_only = old.isascii()
-    if old.startswith('"'):
-        return json.dumps(text, ensure_ascii=ascii_only)
-    spans = list(_elements(old, 0))
-    ends = [_DECODER.raw_decode(old, start)[1] for _, start in spans]
-    written: dict[str, str] = {}
-    for (value, start), end in zip(spans, ends, strict=True):
-        written.setdefault(value, old[start:end])
-    lines = [
-        written.get(line, json.dumps(line, ensure_ascii=ascii_only))
-        for line in text.splitlines(keepends=True)
-    ]
-    opening, closing = old[: spans[0][1]], old[ends[-1] :]
-    between = old[ends[0] : spans[1][1]] if len(spans) > 1 else "," + opening[1:]
-    return opening + between.join(lines) + closing
+def _as_json(notebook: dict[str, Any], raw: str) -> str:
+    """Returns a notebook as JSON with the indent, line ends and alphabet of its former text."""
+    found = _INDENT.match(raw)
+    text = json.dumps(notebook, indent=found[1] if found else None, ensure_ascii=raw.isascii())
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # A half of a surrogate pair can be written as an escape only.
+            text = json.dumps(notebook, indent=found[1] if found else None)
+    if "\r\n" in raw:
+        text = text.replace("\n", "\r\n")
+    return text + raw[len(raw.rstrip()) :]
 
 
 class _Places:
@@ -188,30 +179,3 @@ class _Places:
         index = bisect.bisect_right(self._first_lines, place.line) - 1
         line = place.line - self._first_lines[index] + 1
         return Position(line, place.column, self._cells[index].number)
-
-
-def _members(raw: str, start: int) -> Iterator[tuple[str, Any, int, int]]:
-    """Yields the keys and values of a JSON object, and where the values begin and end."""
-    at = _skip_space(raw, start + 1)
-    while raw[at] != "}":
-        key, at = _DECODER.raw_decode(raw, at)
-        begin = _skip_space(raw, _skip_space(raw, at) + 1)
-        value, end = _DECODER.raw_decode(raw, begin)
-        yield key, value, begin, end
-        at = _skip_space(raw, end)
-        at = _skip_space(raw, at + 1) if raw[at] == "," else at
-
-
-def _elements(raw: str, start: int) -> Iterator[tuple[Any, int]]:
-    """Yields the values of a JSON array, and where they begin."""
-    at = _skip_space(raw, start + 1)
-    while raw[at] != "]":
-        value, end = _DECODER.raw_decode(raw, at)
-        yield value, at
-        at = _skip_space(raw, end)
-        at = _skip_space(raw, at + 1) if raw[at] == "," else at
-
-
-def _skip_space(raw: str, at: int) -> int:
-    match = _SPACE.match(raw, at)
-    return match.end() if match else at

@@ -26,7 +26,8 @@ def with_remedy(finding: Finding, lacking: Collection[str]) -> Finding:
 
     Args:
         finding: The finding.
-        lacking: The names of tf.estimator in the file that tf_condacc.estimator does not have.
+        lacking: The names of tf.estimator in the file, and the arguments, that
+            tf_condacc.estimator does not have.
     """
     if finding.code in (Code.CONTRIB_NAME, Code.CONTRIB_IMPORT):
         own = _for_contrib(finding.name.removeprefix("contrib").lstrip("."))

@@ -13,6 +13,8 @@ from condacc.migrate._names import (
     DEVICE_SETTER,
     KERAS_2,
     OP_TYPES,
+    PACKAGE,
+    PROVIDED_FOR_ESTIMATOR,
     SERVERS,
     estimator_lacks,
     is_in,
@@ -29,6 +31,9 @@ from condacc.migrate._source import Source
 
 _MODULE_NAME = re.compile(r"tensorflow\.(contrib|python)(\.\w+)*")
 _PS_OPS_POSITION = 5  # The position of `ps_ops` among the arguments of `replica_device_setter`.
+# Arguments that classes of tf_condacc.estimator do not have. Both are the fifth one.
+_LACKING_ARGUMENTS = {"Estimator": "warm_start_from", "EvalSpec": "exporters"}
+_FIFTH = 4
 _REPORTED = (
     (("contrib",), Code.CONTRIB_NAME),
     (("estimator",), Code.ESTIMATOR),
@@ -67,7 +72,8 @@ class Uses(cst.CSTVisitor):
         findings: What needs manual review, except for imports.
         imports: The import statements.
         servers: The expressions that name a class of servers.
-        lacking: The names of tf.estimator that tf_condacc.estimator does not have.
+        lacking: The names of tf.estimator, and the arguments, that tf_condacc.estimator does not
+            have.
     """
 
     def __init__(self, source: Source, provided: Mapping[str, str]) -> None:
@@ -110,6 +116,7 @@ class Uses(cst.CSTVisitor):
             setter = resolve(self._source, node.func) if is_chain(node.func) else None
             if setter and self._provided.get(setter.name) == DEVICE_SETTER:
                 self._report(node, Code.OWN_PS_OPS, "the device setter is given ps_ops")
+        self._see_lacking_argument(node)
         return True
 
     def visit_SimpleString(self, node: cst.SimpleString) -> bool:
@@ -169,6 +176,16 @@ class Uses(cst.CSTVisitor):
             self._report(
                 node, Code.DYNAMIC_NAME, f"a name is looked up in {self._source.code(module)}"
             )
+
+    def _see_lacking_argument(self, node: cst.Call) -> None:
+        resolved = resolve(self._source, node.func) if is_chain(node.func) else None
+        target = PROVIDED_FOR_ESTIMATOR.get(resolved.name, "") if resolved else ""
+        owner = target.removeprefix(f"{PACKAGE}.estimator.")
+        lacking = _LACKING_ARGUMENTS.get(owner)
+        for position, arg in enumerate(node.args if lacking else ()):
+            is_lacking = arg.keyword.value == lacking if arg.keyword else position == _FIFTH
+            if is_lacking and not (isinstance(arg.value, cst.Name) and arg.value.value == "None"):
+                self.lacking.add(f"{owner}({lacking}=...)")
 
     def _is_compared(self, node: cst.CSTNode) -> bool:
         """Returns whether a string is compared, matched, or in a collection."""

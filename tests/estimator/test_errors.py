@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.estimator.linear_model import X, input_fn, model_fn, new_estimator
-from tf_condacc.estimator import Estimator, EstimatorSpec, RunConfig
+from tf_condacc.estimator import Estimator, EstimatorSpec, EvalSpec, RunConfig
 
 v1 = tf.compat.v1
 
@@ -109,6 +109,18 @@ def test_an_evaluation_of_no_steps_is_refused(steps: int, tmp_path):
 def test_what_cannot_run_is_refused_when_made(arguments, match):
     with pytest.raises(ValueError, match=match):
         Estimator(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: Estimator(model_fn, warm_start_from="folder"), "Estimator: warm_start_from"),
+        (lambda: EvalSpec(input_fn, exporters=[object()]), "EvalSpec: exporters"),
+    ],
+)
+def test_what_only_the_package_can_do_is_refused_with_its_name(make, name):
+    with pytest.raises(ValueError, match=f"{name} is not supported .*'tensorflow-estimator=="):
+        make()
 
 
 def test_what_is_no_hook_is_refused(tmp_path):

@@ -236,5 +236,14 @@ def test_names_that_the_estimator_lacks_are_named_at_the_names_that_stay():
     config, model = (one.remedy for one in outcome.findings)
     assert "as they are, because tf_condacc.estimator does not have DNNClassifier:" in config
     assert model.startswith("tf_condacc.estimator does not have it: install the package")
+    for call, lacking in (
+        ("Estimator(f, warm_start_from='a')", "Estimator(warm_start_from=...)"),
+        ("Estimator(f, None, None, None, 'a')", "Estimator(warm_start_from=...)"),
+        ("EvalSpec(f, exporters=[mine])", "EvalSpec(exporters=...)"),
+    ):
+        outcome = migrate_text(f"{TF}tf.estimator.{call}", with_estimator=True)
+        (finding,) = outcome.findings
+        assert outcome.rewritings == ()
+        assert f"tf_condacc.estimator does not have {lacking}: install" in finding.remedy
     (alone,) = migrate_text(TF + "tf.estimator.RunConfig()").findings
     assert "use --estimator if" in alone.remedy

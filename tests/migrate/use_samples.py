@@ -92,6 +92,34 @@ SAMPLES = [
         estimator=True,
     ),
     sample(
+        "no name of the Estimator, if one of them exports",
+        """\
+        import tensorflow as tf
+        print(tf.estimator.Estimator, tf.estimator.FinalExporter("final", None))
+        """,
+        estimator=True,
+    ),
+    sample(
+        "no name of the Estimator, if it starts warm or exports",
+        """\
+        from tensorflow.estimator import Estimator, EvalSpec
+        print(Estimator(model_fn, warm_start_from=folder), EvalSpec(input_fn, 1))
+        """,
+        estimator=True,
+    ),
+    sample(
+        "the Estimator, if no value is given to start warm or to export",
+        """\
+        from tensorflow.estimator import Estimator, EvalSpec
+        print(Estimator(model_fn, warm_start_from=None), EvalSpec(input_fn, 1, None, None, None))
+        """,
+        """\
+        from tf_condacc.estimator import Estimator, EvalSpec
+        print(Estimator(model_fn, warm_start_from=None), EvalSpec(input_fn, 1, None, None, None))
+        """,
+        estimator=True,
+    ),
+    sample(
         "no name of the Estimator, if an import of one of them is not provided",
         """\
         import tensorflow as tf

@@ -242,6 +242,8 @@ def test_gates_and_accumulators_of_two_optimizers_have_names_of_their_own(v1_gra
 
 def test_options_are_checked_and_come_before_apply_gradients(v1_graph):
     made = make(OURS)
+    with pytest.raises(TypeError, match="positional"):
+        made.configure(10.0)  # Options are given by name.
     assert "takeover_secs" in message(lambda: made.configure(takeover_secs=0))
     assert "report_secs" in message(lambda: made.configure(report_secs=-1))
     assert "start_secs" in message(lambda: made.configure(start_secs=0))

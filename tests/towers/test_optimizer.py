@@ -44,6 +44,11 @@ def test_it_has_the_names_and_signatures_of_the_original():
         assert bare_signature(getattr(TowerOptimizer, name)) == signature
 
 
+def test_its_option_is_given_by_name():
+    with pytest.raises(TypeError, match="positional"):
+        TowerOptimizer(v1.train.AdamOptimizer()).configure(True)
+
+
 def test_without_towers_every_call_is_forwarded_unchanged():
     with tf.Graph().as_default() as graph:
         inner = v1.train.MomentumOptimizer(0.1, 0.9, name="Inner")

@@ -95,6 +95,14 @@ def scalar(value: float, dtype: tf.DType) -> tf.Tensor:
         return tf.constant(dtype.as_numpy_dtype(value))
 
 
+def host_of(device: str) -> str:
+    """Returns the CPU of a device's task; the device itself if it is a CPU."""
+    spec = tf.DeviceSpec.from_string(device)
+    if spec.device_type == "CPU":
+        return device
+    return spec.replace(device_type="CPU", device_index=0).to_string()
+
+
 @contextlib.contextmanager
 def _built_on_host() -> Iterator[None]:
     built: list[tf.Operation] = []
@@ -109,16 +117,11 @@ def _built_on_host() -> Iterator[None]:
         yield
     for op in built:
         if not op.type.startswith("Condacc>") and not _uses_variable(op):
-            _move_to_host(op)
+            host = host_of(op.device)
+            if host != op.device:
+                _tensorflow.move(op, host)
 
 
 def _uses_variable(op: tf.Operation) -> bool:
     """Returns whether an operation has to be where a variable is."""
     return any(x.dtype == tf.resource or is_reference(x.dtype) for x in op.inputs)
-
-
-def _move_to_host(op: tf.Operation) -> None:
-    device = tf.DeviceSpec.from_string(op.device)
-    if device.device_type == "CPU":
-        return
-    _tensorflow.move(op, device.replace(device_type="CPU", device_index=0).to_string())

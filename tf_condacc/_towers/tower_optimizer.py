@@ -79,7 +79,7 @@ class TowerOptimizer(OptimizerWrapper):
         self._optimizer_or_optimizer_fn = optimizer_or_optimizer_fn
         self.configure()
 
-    def configure(self, deterministic: bool | None = None) -> None:
+    def configure(self, *, deterministic: bool | None = None) -> None:
         """Sets an option that the original does not have, before `apply_gradients`.
 
         Args:

@@ -20,7 +20,6 @@ from tf_condacc.cluster import Task
 from tf_condacc.estimator import _input_pipelines, _predictions, _saved_models, _sessions
 from tf_condacc.estimator._model import Model, Path
 from tf_condacc.estimator._run_config import RunConfig
-from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver
 
 _CURRENT_TASK: ContextVar[Task | None] = ContextVar("tf_condacc_estimator_task", default=None)
@@ -45,14 +44,12 @@ class Estimator:
         config: A `RunConfig`.
         params: Parameters of `model_fn` and `input_fn`, a dictionary or another object that can be
             copied. Each call gets a deep copy.
-        warm_start_from: Source of the initial values of variables, for the first training and
-            evaluations before it: path of a checkpoint or of a SavedModel, for all trainable
-            variables, or `WarmStartSettings`. It has no effect when `model_dir` has a checkpoint.
+        warm_start_from: Must be None: this Estimator does not start with values of other models.
 
     Raises:
         ValueError: `model_dir` differs from that of `config`; or `model_fn` is not a function; or
             `config` is not a `RunConfig`; or `model_fn` has no argument `features`, or no argument
-            `params` although `params` are given; or `warm_start_from` is none of these.
+            `params` although `params` are given; or `warm_start_from` is given.
     """
 
     def __init__(
@@ -61,10 +58,11 @@ class Estimator:
         model_dir: Path | None = None,
         config: RunConfig | None = None,
         params: Any = None,
-        warm_start_from: Path | WarmStartSettings | None = None,
+        warm_start_from: None = None,
     ) -> None:
+        _input_pipelines.check_not_given("Estimator", warm_start_from=warm_start_from)
         # The name is so long that subclasses do not overwrite the attribute by accident.
-        self._tf_condacc_model = Model(model_fn, model_dir, config, params, warm_start_from)
+        self._tf_condacc_model = Model(model_fn, model_dir, config, params)
 
     @property
     def model_dir(self) -> str:
@@ -149,8 +147,6 @@ class Estimator:
         task = _task_to_train_in(self.config)
         with tf.Graph().as_default(), v1.device(self._tf_condacc_model.training_device(task)):
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.TRAIN)
-            if self.latest_checkpoint() is None:
-                self._tf_condacc_model.warm_start()
             # v1.summary.scalar would use the tag "loss_1" if an operation is called "loss".
             summary = tf.raw_ops.ScalarSummary(tags="loss", values=spec.loss)
             v1.add_to_collection(v1.GraphKeys.SUMMARIES, summary)
@@ -187,8 +183,6 @@ class Estimator:
         with tf.Graph().as_default():
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
-            if checkpoint is None:
-                self._tf_condacc_model.warm_start()
             values = _sessions.evaluate(spec, self.config, checkpoint, steps, hooks)
         folder = f"eval_{name}" if name else "eval"
         _sessions.write_summary(os.path.join(self.model_dir, folder), values)

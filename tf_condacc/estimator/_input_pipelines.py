@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from condacc import extras
 from tf_condacc._model_fn import SpecLike, argument_names, checked_spec
 from tf_condacc._typing import Nested
 
@@ -50,6 +51,21 @@ def check_steps(**steps: int | None) -> None:
     for name, number in steps.items():
         if number is not None and number <= 0:
             raise ValueError(f"Must specify {name} > 0, given: {number}")
+
+
+def check_not_given(owner: str, **arguments: Any) -> None:
+    """Checks arguments that only the package tensorflow-estimator supports.
+
+    Raises:
+        ValueError: One of them is given.
+    """
+    for name, value in arguments.items():
+        if value:
+            raise ValueError(
+                f"{owner}: {name} is not supported by the Estimator of tf_condacc; got {value!r}. "
+                "It needs the package tensorflow-estimator, and a program that runs under `condacc "
+                f"run` or calls compat.install(): {extras.INSTALL_ESTIMATOR}."
+            )
 
 
 def checked_hooks(

@@ -14,10 +14,9 @@ from tensorflow.compat import v1
 from tf_condacc._model_fn import ModeKeys, SpecLike
 from tf_condacc._typing import Nested
 from tf_condacc.cluster import Task
-from tf_condacc.estimator import _input_pipelines, _warm_start
+from tf_condacc.estimator import _input_pipelines
 from tf_condacc.estimator._keras_names import fresh_keras_names
 from tf_condacc.estimator._run_config import RunConfig, model_dir_of
-from tf_condacc.estimator._warm_start import WarmStartSettings
 from tf_condacc.estimator.export import ServingInputReceiver
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -40,7 +39,6 @@ class Model:
         model_dir: Path | None,
         config: RunConfig | None,
         params: Any,
-        warm_start_from: Path | WarmStartSettings | None = None,
     ) -> None:
         _input_pipelines.check_model_fn(model_fn, params)
         config = RunConfig() if config is None else config
@@ -50,7 +48,6 @@ class Model:
         self.model_dir = model_dir_of(config, model_dir) or tempfile.mkdtemp()
         self._config = config.replace(model_dir=self.model_dir)
         self._params: Any = copy.deepcopy(params or {})
-        self._warm_start = _warm_start.settings(warm_start_from)
 
     def config(self) -> RunConfig:
         """Returns a copy of the configuration."""
@@ -59,11 +56,6 @@ class Model:
     def params(self) -> Any:
         """Returns a copy of the parameters."""
         return copy.deepcopy(self._params)
-
-    def warm_start(self) -> None:
-        """Lets variables start with values of another model's checkpoint, if so configured."""
-        if self._warm_start is not None:
-            _warm_start.apply(self._warm_start)
 
     def training_device(self, task: Task | None) -> Callable[[tf.Operation], str] | None:
         """Returns what ``tf.compat.v1.device`` takes to place the operations of training.

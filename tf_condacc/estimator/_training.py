@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -20,15 +19,14 @@ from condacc.tf_config import EVALUATOR_JOB
 from tf_condacc import cluster
 from tf_condacc.estimator import _input_pipelines, _sessions
 from tf_condacc.estimator._estimator import Estimator, in_task
-from tf_condacc.estimator._exporters import Exporter
 
 _LOG = logging.getLogger("tf_condacc")
 _POLL_SECS = 1
 _EVALUATED_BY_CALLER: ContextVar[bool] = ContextVar("tf_condacc_evaluated", default=False)
 # An evaluator is usually not a part of the cluster, so the chief cannot know whether there is one.
 _NO_EVALUATION = (
-    "train_and_evaluate: this chief only trains. Nothing is evaluated or exported unless a task of "
-    'type "evaluator" runs as well, or the chief is of type "master" in TF_CONFIG.'
+    "train_and_evaluate: this chief only trains. Nothing is evaluated unless a task of type "
+    '"evaluator" runs as well, or the chief is of type "master" in TF_CONFIG.'
 )
 
 
@@ -81,28 +79,26 @@ class _EvalFields(NamedTuple):
     steps: int | None
     name: str | None
     hooks: tuple[v1.train.SessionRunHook, ...]
-    exporters: tuple[Exporter, ...]
+    exporters: tuple[()]
     start_delay_secs: float
     throttle_secs: float
 
 
 class EvalSpec(_EvalFields):
-    """How to evaluate and export. Mirrors ``tf.estimator.EvalSpec``.
+    """How to evaluate. Mirrors ``tf.estimator.EvalSpec``.
 
     Args:
         input_fn: Function that returns the input; see `Estimator.train`.
         steps: Number of batches to evaluate; None for all.
         name: Name of the evaluation; see `Estimator.evaluate`.
         hooks: ``tf.compat.v1.train.SessionRunHook`` objects.
-        exporters: An `Exporter`, or several with different names, which export the model after each
-            evaluation.
+        exporters: Must be None: call `Estimator.export_saved_model` after the training.
         start_delay_secs: Seconds that an evaluator waits before its first evaluation. It has no
             effect without an evaluator task.
         throttle_secs: Minimum number of seconds between the starts of two evaluations.
 
     Raises:
-        ValueError: `steps` is lower than 1, a time is negative, or exporters lack a name or share
-            one.
+        ValueError: `steps` is lower than 1, a time is negative, or `exporters` are given.
         TypeError: An argument has the wrong type.
     """
 
@@ -114,12 +110,13 @@ class EvalSpec(_EvalFields):
         steps: int | None = 100,
         name: str | None = None,
         hooks: Iterable[v1.train.SessionRunHook] | None = None,
-        exporters: Exporter | Iterable[Exporter] | None = None,
+        exporters: None = None,
         start_delay_secs: float = 120,
         throttle_secs: float = 600,
     ) -> EvalSpec:
         _check_input_fn(input_fn)
         _input_pipelines.check_steps(steps=steps)
+        _input_pipelines.check_not_given("EvalSpec", exporters=exporters)
         if name is not None and not isinstance(name, str):
             raise TypeError(f"`name` must be string, given: {name!r}")
         delays = {"start_delay_secs": start_delay_secs, "throttle_secs": throttle_secs}
@@ -132,7 +129,7 @@ class EvalSpec(_EvalFields):
             steps,
             name,
             tuple(_input_pipelines.checked_hooks(hooks)),
-            _checked_exporters(exporters),
+            (),
             start_delay_secs,
             throttle_secs,
         )
@@ -140,12 +137,12 @@ class EvalSpec(_EvalFields):
 
 def train_and_evaluate(
     estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec
-) -> tuple[dict[str, Any] | None, list[str | None] | None] | None:
-    """Trains, evaluates and exports a model.
+) -> tuple[dict[str, Any] | None, list[str] | None] | None:
+    """Trains and evaluates a model.
 
     Mirrors ``tf.estimator.train_and_evaluate``. Without a cluster in ``TF_CONFIG``, each new
-    checkpoint is evaluated and exported while the training waits, unless the last evaluation is
-    less than `throttle_secs` ago; the last checkpoint is evaluated in any case.
+    checkpoint is evaluated while the training waits, unless the last evaluation is less than
+    `throttle_secs` ago; the last checkpoint is evaluated in any case.
 
     On a cluster, which `tf_condacc.cluster.start` joins, each task does its part, and all tasks
     share the folder of the Estimator:
@@ -153,18 +150,19 @@ def train_and_evaluate(
     - The chief and the workers train. A task of type "master" is a chief that also evaluates, as
       without a cluster.
     - A parameter server serves until the training has ended, and then ends the process.
-    - An evaluator evaluates and exports new checkpoints until one is of step `max_steps`. Without
-      `max_steps` it never ends. If no task is an evaluator or a master, nothing is evaluated or
-      exported; another chief logs a warning that says so.
+    - An evaluator evaluates new checkpoints until one is of step `max_steps`. Without `max_steps`
+      it never ends. If no task is an evaluator or a master, nothing is evaluated; another chief
+      logs a warning that says so.
 
     Args:
         estimator: The Estimator.
         train_spec: How to train.
-        eval_spec: How to evaluate and export.
+        eval_spec: How to evaluate.
 
     Returns:
-        Without a cluster, the metrics of the last evaluation and what the exporters returned
-        then, or a pair of None if `max_steps` had been reached before. None on a cluster.
+        Without a cluster, the metrics of the last evaluation and an empty list, in which
+        ``tf.estimator`` has the results of exporters, or a pair of None if `max_steps` had been
+        reached before. None on a cluster.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -179,7 +177,7 @@ def train_and_evaluate(
     listener = _EvaluatingListener(evaluations, eval_spec.throttle_secs)
     if not config.cluster_spec:
         _train(estimator, train_spec, listener)
-        return evaluations.last[:2] if evaluations.last else (None, None)
+        return (evaluations.last.metrics, []) if evaluations.last else (None, None)
     with (
         cluster.start(session_config=_sessions.session_config(config)) as task,
         in_task(task),
@@ -209,21 +207,19 @@ class _Result(NamedTuple):
 
     Attributes:
         metrics: What `Estimator.evaluate` returned.
-        exports: What the exporters returned.
         is_last: Whether the training has reached its last step.
     """
 
     metrics: dict[str, Any]
-    exports: list[str | None]
     is_last: bool
 
 
 class _Evaluations:
-    """Evaluates and exports the latest checkpoint of an Estimator, each checkpoint once.
+    """Evaluates the latest checkpoint of an Estimator, each checkpoint once.
 
     Args:
         estimator: The Estimator.
-        spec: How to evaluate and export.
+        spec: How to evaluate.
         max_steps: Global step at which training ends, or None.
 
     Attributes:
@@ -248,18 +244,8 @@ class _Evaluations:
             hooks=self._spec.hooks,
         )
         is_last = bool(self._max_steps and metrics[v1.GraphKeys.GLOBAL_STEP] >= self._max_steps)
-        exports = [
-            exporter.export(
-                estimator=self._estimator,
-                export_path=os.path.join(self._estimator.model_dir, "export", exporter.name),
-                checkpoint_path=checkpoint,
-                eval_result=metrics,
-                is_the_final_export=is_last,
-            )
-            for exporter in self._spec.exporters
-        ]
         self._evaluated = checkpoint
-        self.last = _Result(metrics, exports, is_last)
+        self.last = _Result(metrics, is_last)
         return self.last
 
     def run_until_training_ends(self) -> None:
@@ -334,26 +320,3 @@ def _check(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
 def _check_input_fn(input_fn: Any) -> None:
     if not callable(input_fn):
         raise TypeError(f"`input_fn` must be callable, given: {input_fn!r}")
-
-
-def _checked_exporters(exporters: Any) -> tuple[Any, ...]:
-    if not exporters:
-        return ()
-    each = (exporters,) if _is_exporter(exporters) else exporters
-    each = tuple(each) if isinstance(each, Iterable) else ()
-    if not each or not all(map(_is_exporter, each)):
-        raise TypeError(
-            "`exporters` must be an Exporter, an iterable of Exporter, or `None`, found "
-            f"{exporters!r}."
-        )
-    names = [exporter.name for exporter in each]
-    if not all(name and isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ValueError(
-            "`exporters` must have unique names, which are strings and not empty. All exporter "
-            f"names: {names}"
-        )
-    return each
-
-
-def _is_exporter(value: Any) -> bool:
-    return hasattr(value, "name") and callable(getattr(value, "export", None))

@@ -1,7 +1,9 @@
-"""The goals: ratios to TensorFlow's own accumulators that this project wants to reach."""
+"""The goals: figures relative to TensorFlow's own accumulators that this project wants to reach."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 KI, MI = 1 << 10, 1 << 20
@@ -26,7 +28,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Limit:
-    """An upper bound of our own figure, independent of TensorFlow's, and a lower one to aim for."""
+    """An upper bound of our own figure, and a lower one to aim for."""
 
     at_most: float
     aim: float
@@ -43,187 +45,105 @@ class Limit:
         return f"<={self.at_most:.3g} / {self.aim:.3g}"
 
 
-_LIMIT = Goal(0.8)
-_BFLOAT16 = Goal(1.0)
-
-_OWNED_DRAM = {4: Goal(2.0, 2.3), 8: Goal(1.9, 2.2), 32: Goal(1.7, 2.0)}
-_LATENCY = {MI: Goal(1.4, 1.8), 16 * MI: Goal(1.4, 1.6)}
-_THROUGHPUT = {(MI, "shared"): Goal(1.5, 1.8), (16 * MI, "mul"): Goal(1.3, 1.45)}
-
-
-def cycle(size: int, count: int, producer: str) -> Goal | None:
-    """Returns the goal of a float32 cycle.
-
-    Cycles below 64K elements consist of overhead, for which scenario D2 has goals. If gradients are
-    computed in the timed step (``mul``), the goal is that of the threads of scenario D3, whose time
-    includes the computation as well.
-    """
-    if size < 64 * KI:
-        return None
-    if producer == "mul":
-        return applies_per_second(size, producer) if count > 1 else None
-    if producer == "shared":
-        return Goal(1.4) if count == 1 else Goal(1.0)
-    if count == 1:
-        return Goal(20, 50) if size >= MI else None
-    return _OWNED_DRAM.get(count) if size >= 16 * MI else Goal(1.5, 2.5)
+def goal_of(
+    scenario: str, case: str, metric: str, against: str, reference: float
+) -> Goal | Limit | None:
+    """Returns the goal of a line of the results, or None. Arguments are those of `Result`."""
+    metric = metric if against == "TensorFlow" else f"{metric} against {against}"
+    for of_scenario, of_case, of_metric, goal in _GOALS:
+        if (
+            of_scenario == scenario
+            and re.fullmatch(of_case, case)
+            and re.fullmatch(of_metric, metric)
+        ):
+            return goal(reference) if callable(goal) else goal
+    return None
 
 
-def per_op(size: int) -> Goal | None:
-    """Returns the goal of an apply or a take among many small ones."""
-    return Goal(0.95, 1.2) if size == 4 * KI else None
-
-
-def last_apply_to_take(size: int) -> Goal | None:
-    """Returns the goal of the time from the last apply to the return of a waiting take."""
-    return _LATENCY.get(size)
-
-
-def applies_per_second(size: int, producer: str) -> Goal | None:
-    """Returns the goal of threads that apply to one accumulator."""
-    return _THROUGHPUT.get((size, producer))
-
-
-def other_dtype(size: int, count: int) -> Goal | None:
-    """Returns the goal of a float16 or float64 cycle."""
-    return Goal(1.8, 2.2) if (size, count) == (16 * MI, 8) else None
-
-
-def bfloat16_against_float16(size: int, count: int) -> Goal | None:
-    """Returns the goal of a bfloat16 cycle, relative to our float16 cycle."""
-    return _BFLOAT16 if (size, count) == (16 * MI, 8) else None
-
-
-def cycle_against_limit(size: int, producer: str) -> Goal | None:
-    """Returns the goal of a cycle, relative to one native pass over the summed gradients."""
-    return _LIMIT if size >= 16 * MI and producer == "staged" else None
-
-
-def net_cycle_against_limit(size: int, producer: str) -> Goal | None:
-    """Returns the goal of a cycle less the time of its operations themselves."""
-    return _LIMIT if size == 64 * KI and producer == "staged" else None
-
-
-TOWER_SUM = Goal(1.0)
-
-
-def eager_call(method: str, operation: float) -> Limit | None:
-    """Returns the limit of a method in eager mode whose operation takes so many seconds.
-
-    There is none for takes, which read the number of accumulated gradients first, nor for tracing.
-    """
-    if method in ("take_grad", "tracing"):
-        return None
-    return Limit(at_most=operation + 10e-6, aim=operation + 5e-6)
-
-
-_LARGE_HIDDEN = 2048
-
-
-def synchronous_step(hidden: int) -> Goal | None:
-    """Returns the goal of a step of workers in one process with gradients of `hidden` columns."""
-    if hidden < 64:
-        return None
-    return Goal(1.08, 1.15) if hidden >= _LARGE_HIDDEN else Goal(0.95)
-
-
-def cluster_steps(num_ps: int, num_steps: int) -> Goal | None:
-    """Returns the goal of steps per second of a cluster, from rounds of `num_steps`."""
-    if num_steps < 10:
-        return None
-    return Goal(1.0) if num_ps == 1 else Goal(0.97)
-
-
-# The goal for micro-batches per second: no fewer than with any other way to accumulate them.
-MICRO_BATCHES = Goal(1.0)
-# A cycle may take 35 % longer if its gradients are checked to be finite.
-FINITE_CHECK = Goal(1 / 1.35)
-
-
-# Adding in the order of contributors may cost so much if gradients arrive in that order, and if
-# they arrive at random.
-IN_ORDER = Goal(0.95)
-AT_RANDOM = Goal(0.8)
-
-# The cost of a contributor's gradient does not grow with the number of contributors.
-CONTRIBUTORS = Goal(0.8)
-# While another thread saves one time after another, a call that only needs the lock hardly takes
-# longer. An apply shares the memory's bandwidth with the saves, and sometimes waits for one.
-DURING_SAVES = {"count": Goal(0.5), "apply": Goal(0.15)}
-
-
-def own_loop(place: str, other: str) -> Goal:
-    """Returns the goal of weighted micro-batches in a loop of the program's own.
-
-    Beside those without weights, and beside variables to which the products are added.
-    """
-    if other == "unweighted":
-        return Goal(1 / 1.2)
-    return Goal(0.8 if place == "eager" else 1.0)
-
-
-def micro_batches_peak(lowest: float) -> Limit:
-    """Returns the limit of peak memory, in MiB, if that of the best other way is `lowest`."""
-    return Limit(at_most=1.05 * lowest, aim=lowest)
-
-
-_UNIFORM = {1: Goal(3, 10), 8: Goal(4, 8), 32: Goal(7, 12), 128: Goal(20, 40)}
-_UNIFORM_LARGE = {1: Goal(3, 10), 8: Goal(2.5, 4), 32: Goal(4, 6), 128: Goal(7, 10)}
-_LARGE_ROWS = 100_000
-
-
-def sparse_cycle(rows: int, columns: int, count: int) -> Goal | None:
-    """Returns the goal of a sparse cycle whose rows are sorted, unique and drawn evenly."""
-    if columns != 64:
-        return None
-    return (_UNIFORM if rows < _LARGE_ROWS else _UNIFORM_LARGE).get(count)
-
-
-# How many times as long as the byte bound a sparse cycle may take, by the rows and columns of a
-# gradient: every gradient is read once, and the result is written once.
-_TIMES_BOUND = {
-    (1_000, 64): {128: 2.3},
-    (10_000, 64): {8: 1.6, 32: 1.8, 128: 3.5},
-    (10_000, 256): {8: 1.6, 32: 1.4, 128: 2.8},
-    (100_000, 64): {8: 1.6, 32: 3.0, 128: 3.5},
-    (100_000, 256): {8: 1.4, 32: 2.8},
-}
-
-
-def sparse_cycle_against_limit(rows: int, columns: int, count: int) -> Goal | None:
-    """Returns the goal of a sparse cycle, relative to reading and writing its bytes once."""
-    times = _TIMES_BOUND.get((rows, columns), {}).get(count)
-    return None if times is None else Goal(1 / times)
-
-
-# The seconds that no apply may exceed among many that cause folds.
-SLOWEST_APPLY = Limit(at_most=10e-3, aim=2e-3)
-
-
-def power_law_cycle(columns: int, count: int, raw: bool) -> Goal | None:
-    """Returns the goal of a sparse cycle whose rows are drawn by a power law.
-
-    If they are ``raw``, they must be made unique and sorted for TensorFlow's own accumulator.
-    """
-    if columns != 64:
-        return None
-    if raw:
-        return Goal(5, 8) if count >= 8 else None
-    return Goal(3, 5) if count == 8 else None
-
-
-# The last of many applies may take this many times as long as the second one.
-GROWTH = Limit(at_most=2, aim=1.3)
-
-
-def dense_peak(size: int, reference: float) -> Limit | None:
-    """Returns the limit of peak memory, in gradients, if TensorFlow's own takes ``reference``.
-
-    The bound is tight for gradients only; it leaves room for other memory.
-    """
-    return Limit(at_most=reference + 2, aim=reference) if size >= 16 * MI else None
-
-
-def sparse_peak(rows: int, gradient: float) -> Limit | None:
-    """Returns the limit of peak memory, in unions of all rows, as is the size ``gradient``."""
-    return Limit(at_most=2.5 + gradient, aim=2) if rows >= _LARGE_ROWS else None
+# For each scenario, the cases and metrics as patterns, and the goal. A function makes a limit from
+# the figure of the other side.
+_GOALS: list[tuple[str, str, str, Goal | Limit | Callable[[float], Limit]]] = [
+    ("D1", "(1M|16M|64M) staged N=1", "cycle", Goal(20, 50)),
+    ("D1", "(64K|1M) staged N=(4|8|32)", "cycle", Goal(1.5, 2.5)),
+    ("D1", "(16M|64M) staged N=4", "cycle", Goal(2.0, 2.3)),
+    ("D1", "(16M|64M) staged N=8", "cycle", Goal(1.9, 2.2)),
+    ("D1", "(16M|64M) staged N=32", "cycle", Goal(1.7, 2.0)),
+    ("D1", "(64K|1M|16M|64M) shared N=1", "cycle", Goal(1.4)),
+    ("D1", "(64K|1M|16M|64M) shared N=(4|8|32)", "cycle", Goal(1.0)),
+    # The time includes the computation of the gradients, as in scenario D3.
+    ("D1", "16M mul N=(4|8|32)", "cycle", Goal(1.3, 1.45)),
+    # One native pass over the gradients that are added. The operations alone take so long that the
+    # goal for few elements is without their time.
+    ("D1", "(16M|64M) staged N=(4|8|32)", "cycle against limit", Goal(0.8)),
+    ("D1", "64K staged N=(4|8|32), net", "cycle against limit", Goal(0.8)),
+    ("D2", r"\d+ of 4K .*", "apply|take", Goal(0.95, 1.2)),
+    ("D3", r"\d+ threads 1M shared", "applies/s", Goal(1.5, 1.8)),
+    ("D3", r"\d+ threads 16M mul", "applies/s", Goal(1.3, 1.45)),
+    ("D3", r"\d+ threads 1M .*", "last apply to take", Goal(1.4, 1.8)),
+    ("D3", r"\d+ threads 16M .*", "last apply to take", Goal(1.4, 1.6)),
+    ("D4", "(float16|float64) 16M staged N=8", "cycle", Goal(1.8, 2.2)),
+    ("D4", "bfloat16 16M staged N=8", "cycle against our float16", Goal(1.0)),
+    ("S1", "(1K|10K|100K)x64 N=1", "cycle", Goal(3, 10)),
+    ("S1", "(1K|10K)x64 N=8", "cycle", Goal(4, 8)),
+    ("S1", "(1K|10K)x64 N=32", "cycle", Goal(7, 12)),
+    ("S1", "(1K|10K)x64 N=128", "cycle", Goal(20, 40)),
+    ("S1", "100Kx64 N=8", "cycle", Goal(2.5, 4)),
+    ("S1", "100Kx64 N=32", "cycle", Goal(4, 6)),
+    ("S1", "100Kx64 N=128", "cycle", Goal(7, 10)),
+    # The limit reads every gradient once, and writes the result once.
+    ("S1", "1Kx64 N=128", "cycle against limit", Goal(1 / 2.3)),
+    ("S1", "(10K|100K)x64 N=8", "cycle against limit", Goal(1 / 1.6)),
+    ("S1", "10Kx64 N=32", "cycle against limit", Goal(1 / 1.8)),
+    ("S1", "100Kx64 N=32", "cycle against limit", Goal(1 / 3.0)),
+    ("S1", "(10K|100K)x64 N=128", "cycle against limit", Goal(1 / 3.5)),
+    ("S1", "10Kx256 N=8", "cycle against limit", Goal(1 / 1.6)),
+    ("S1", "10Kx256 N=32", "cycle against limit", Goal(1 / 1.4)),
+    ("S1", "10Kx256 N=128", "cycle against limit", Goal(1 / 2.8)),
+    ("S1", "100Kx256 N=8", "cycle against limit", Goal(1 / 1.4)),
+    ("S1", "100Kx256 N=32", "cycle against limit", Goal(1 / 2.8)),
+    # TensorFlow's own accumulator needs raw rows sorted and made unique, which its time includes.
+    ("SZ", r"\d+Kx64 raw N=(8|32)", "cycle", Goal(5, 8)),
+    ("SZ", r"\d+Kx64 deduped N=8", "cycle", Goal(3, 5)),
+    # The last of many applies relative to the second one, and the seconds of the slowest.
+    ("S2", ".*", "growth", Limit(2, aim=1.3)),
+    ("S2", ".*", "slowest apply", Limit(10e-3, aim=2e-3)),
+    # In gradients: as many as TensorFlow's own holds. Two more leave room for other memory.
+    ("M", "dense (16M|64M) .*", ".*", lambda theirs: Limit(theirs + 2, aim=theirs)),
+    # In unions of all rows: 2.5, and a gradient, whose size relative to the union depends on N.
+    ("M", "100Kx64 N=1", ".*", Limit(3.5, aim=2)),
+    ("M", "100Kx64 N=8", ".*", Limit(2.67, aim=2)),
+    ("M", "100Kx64 N=32", ".*", Limit(2.6, aim=2)),
+    ("T", ".*", "sum", Goal(1.0)),
+    # There is none for takes, which read the number of accumulated gradients first.
+    (
+        "P",
+        "apply_grad|apply_indexed_slices_grad",
+        "call against raw op",
+        lambda operation: Limit(operation + 10e-6, aim=operation + 5e-6),
+    ),
+    ("C", ".*", "apply against 10 contributors", Goal(0.8)),
+    ("F", ".* in order", "cycle against arrival", Goal(0.95)),
+    ("F", ".* at random", "cycle against arrival", Goal(0.8)),
+    # A call that only needs the lock hardly takes longer while another thread saves one time after
+    # another. An apply shares the memory's bandwidth with the saves, and sometimes waits for one.
+    ("V", ".*", "count against no saves", Goal(0.5)),
+    ("V", ".*", "apply against no saves", Goal(0.15)),
+    ("E", ".* x 2048", "step", Goal(1.08, 1.15)),
+    ("E", ".* x (64|1024)( .*)?", "step", Goal(0.95)),
+    ("R", "1 ps .*", "steps/s", Goal(1.0)),
+    ("R", "2 ps .*", "steps/s", Goal(0.97)),
+    # No fewer micro-batches per second than with any other way to accumulate them, and hardly more
+    # memory, in MiB.
+    ("G", ".*", r"steps/s against (Keras|tf\.Variable|scatter_add)", Goal(1.0)),
+    (
+        "G",
+        ".*",
+        r"peak, MiB against (Keras|tf\.Variable|scatter_add)",
+        lambda theirs: Limit(1.05 * theirs, aim=theirs),
+    ),
+    # A cycle may take 35 % longer if its gradients are checked to be finite.
+    ("G", ".*", "cycle against no check", Goal(1 / 1.35)),
+    ("G", ".* with weights", "call against unweighted", Goal(1 / 1.2)),
+    ("G", "eager, .* with weights", "call against assign_add", Goal(0.8)),
+    ("G", "graph, .* with weights", "call against assign_add", Goal(1.0)),
+]

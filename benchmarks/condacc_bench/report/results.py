@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
-from condacc_bench.report.goals import KI, MI, Goal, Limit
+from condacc_bench.report.goals import KI, MI, Goal, Limit, goal_of
 from condacc_bench.rounds import Samples, times_better
 
 
@@ -24,8 +24,8 @@ class Result:
       ratio: How many times better our side is: the median over the rounds.
       quartiles: First and third quartile of the ratios. A single ratio is both.
       rounds: Number of rounds.
-      goal: The goal of the ratio, or None.
       against: Name of the other side.
+      goal: The goal of the ratio, or the limit of our side, or None.
       curves: Values for a separate picture: for each side, the seconds of one apply after another,
           and of the take at the end.
     """
@@ -39,8 +39,8 @@ class Result:
     ratio: float
     quartiles: tuple[float, float]
     rounds: int
+    against: str = "TensorFlow"
     goal: Goal | Limit | None = None
-    against: str = field(default="TensorFlow")
     curves: Mapping[str, Sequence[float]] | None = None
 
     @property
@@ -48,13 +48,6 @@ class Result:
         if self.goal is None:
             return ""
         return self.goal.verdict(self.ours if isinstance(self.goal, Limit) else self.ratio)
-
-    @property
-    def goal_as_ratio(self) -> Goal | None:
-        """The goal on the scale of ratios, even if it is a limit."""
-        if isinstance(self.goal, Limit):
-            return Goal(self.reference / self.goal.at_most, self.reference / self.goal.aim)
-        return self.goal
 
     def as_json(self) -> dict[str, object]:
         return asdict(self) | {"verdict": self.verdict}
@@ -65,15 +58,24 @@ def compare(
     ours: str,
     reference: str,
     metric: str,
+    *,
+    scenario: str,
+    case: str,
+    against: str = "TensorFlow",
     **fields: object,
 ) -> Result:
     """Returns the line that compares two of the cases that ran in the same rounds."""
     values, reference_values = samples[ours][metric], samples[reference][metric]
     ratios = times_better(metric, values, reference_values)
     low, median, high = _quartiles(ratios)
+    theirs = statistics.median(reference_values)
     return Result(
+        scenario=scenario,
+        case=case,
         metric=metric,
-        reference=statistics.median(reference_values),
+        against=against,
+        goal=goal_of(scenario, case, metric, against, theirs),
+        reference=theirs,
         ours=statistics.median(values),
         ratio=median,
         quartiles=(low, high),

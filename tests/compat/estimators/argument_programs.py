@@ -13,11 +13,9 @@ from tests.compat.estimators.programs import (
     Evaluated,
     X,
     input_fn,
-    model_fn_of,
     new,
     one_epoch,
     program,
-    receiver_of,
 )
 
 CLUSTER = {"chief": ["h:1"], "worker": ["h:2", "h:3"], "ps": ["h:4"]}
@@ -108,7 +106,6 @@ def bad_arguments_are_refused(e: ModuleType, folder: Path) -> Any:
     config = e.RunConfig()
     estimator = new(e, folder)
     train, evaluate = e.TrainSpec(input_fn), e.EvalSpec(input_fn)
-    exporter = e.FinalExporter("a", receiver_of(e))
     calls: list[Any] = [
         *(lambda f=f: e.RunConfig(**{f[0]: f[1]}) for f in BAD_FIELDS.items()),
         *(lambda f=f: config.replace(**{f[0]: f[1]}) for f in BAD_FIELDS.items()),
@@ -121,15 +118,8 @@ def bad_arguments_are_refused(e: ModuleType, folder: Path) -> Any:
         lambda: e.EvalSpec(input_fn, steps=0),
         lambda: e.EvalSpec(input_fn, name=1),
         lambda: e.EvalSpec(input_fn, hooks=["a"]),
-        lambda: e.EvalSpec(input_fn, exporters=3),
-        lambda: e.EvalSpec(input_fn, exporters=[exporter, 3]),
-        lambda: e.EvalSpec(input_fn, exporters=[exporter, exporter]),
-        lambda: e.EvalSpec(input_fn, exporters=e.FinalExporter("", receiver_of(e))),
         lambda: e.EvalSpec(input_fn, start_delay_secs=-1),
         lambda: e.EvalSpec(input_fn, throttle_secs=-1),
-        lambda: e.LatestExporter("a", receiver_of(e), exports_to_keep=0),
-        lambda: e.WarmStartSettings(""),
-        lambda: e.Estimator(model_fn_of(e), params={"rate": 1}, warm_start_from=3),
         lambda: e.train_and_evaluate(None, train, evaluate),
         lambda: e.train_and_evaluate(estimator, None, evaluate),
         lambda: e.train_and_evaluate(estimator, train, None),
@@ -148,12 +138,10 @@ def bad_arguments_are_refused(e: ModuleType, folder: Path) -> Any:
 @program
 def signatures(e: ModuleType, folder: Path) -> Any:
     functions = {
-        **{name: getattr(e, name) for name in ("TrainSpec", "EvalSpec", "WarmStartSettings")},
-        **{name: getattr(e, name) for name in ("FinalExporter", "LatestExporter", "Estimator")},
+        **{name: getattr(e, name) for name in ("TrainSpec", "EvalSpec", "Estimator")},
         **{name: getattr(e, name) for name in ("RunConfig", "train_and_evaluate")},
         **{name: getattr(e.Estimator, name) for name in ("train", "evaluate", "predict")},
         "export_savedmodel": e.Estimator.export_savedmodel,
-        "export": e.FinalExporter.export,
         "numpy_input_fn": e.inputs.numpy_input_fn,
     }
     simple = (int, float, str, bool, type(None))

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import tf_config
+from tf_condacc._ops.host import host_of
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
 
@@ -285,11 +286,3 @@ class Reports:
                 )
         except (tf.errors.OpError, RuntimeError):
             pass  # The session ends, or was lost; that is reported elsewhere.
-
-
-def host_of(device: str) -> str:
-    """Returns the CPU of a device's process; the device itself if it is a CPU."""
-    spec = tf.DeviceSpec.from_string(device)
-    if spec.device_type == "CPU":
-        return device
-    return spec.replace(device_type="CPU", device_index=0).to_string()

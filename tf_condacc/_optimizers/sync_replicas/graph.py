@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._ops.host import host_int64
+from tf_condacc._ops.host import host_int64, host_of
 from tf_condacc._optimizers.sync_replicas.bundling import sent_in_bundles
-from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate, host_of
+from tf_condacc._optimizers.sync_replicas.gate import GateOptions, Reports, SyncGate
 from tf_condacc._optimizers.sync_replicas.pushes import (
     Claim,
     PushOptions,

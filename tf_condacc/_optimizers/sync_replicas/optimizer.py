@@ -131,6 +131,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
 
     def configure(
         self,
+        *,
         takeover_secs: float | None = None,
         report_secs: float | None = 60,
         sparse_reduction: str = "MEAN",

@@ -11,9 +11,8 @@ from tensorflow.compat import v1
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.saving import leave_out
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
-from tf_condacc._ops.host import on_host
+from tf_condacc._ops.host import host_of, on_host
 from tf_condacc._ops.native import ops
-from tf_condacc._optimizers.sync_replicas.gate import host_of
 from tf_condacc._typing import Gradient
 
 

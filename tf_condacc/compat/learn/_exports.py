@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tensorflow.compat import v1
 
 from tf_condacc._typing import Nested
 from tf_condacc.estimator import export
-from tf_condacc.estimator._exporters import delete_old_exports
 from tf_condacc.estimator._input_pipelines import call_accepted
 
 
@@ -175,10 +176,17 @@ def make_export_strategy(
             **key,
         )
         if exports_to_keep is not None:
-            delete_old_exports(folder, exports_to_keep)
+            _delete_old_exports(folder, exports_to_keep)
         return result
 
     return ExportStrategy("Servo", export_fn, strip_default_attrs)
+
+
+def _delete_old_exports(folder: str, exports_to_keep: int) -> None:
+    """Deletes the exports in a folder, whose names are times, apart from the latest ones."""
+    exports = [path for path in Path(folder).iterdir() if path.name.isdecimal()]
+    for path in sorted(exports, key=lambda path: int(path.name))[:-exports_to_keep]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _inputs(receiver_fn: Callable[[], Any]) -> Callable[[], InputFnOps]:
