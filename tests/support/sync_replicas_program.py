@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.sync_replicas_log import PushLog
+from tests.support.waiting import PATIENCE_SECS
 from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
@@ -46,6 +47,51 @@ class LoggingDescent(v1.train.GradientDescentOptimizer):
         return passed, variable
 
 
+def own_step(name: str, dtype: tf.DType = tf.int64, **arguments: Any) -> Any:
+    """Returns a global step that is made under a name of its own."""
+    return v1.get_variable(
+        name,
+        initializer=tf.constant(0, dtype),
+        trainable=False,
+        collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
+        **arguments,
+    )
+
+
+def monitored(
+    optimizer: Any,
+    target: str = "",
+    is_chief: bool = True,
+    hooks: Iterable[Any] = (),
+    first_hooks: Iterable[Any] = (),
+    num_tokens: int = -1,
+    **arguments: Any,
+) -> Any:
+    """Returns a monitored session of the default graph, which saves and logs nothing by default.
+
+    Args:
+        optimizer: The optimizer, whose hook comes between the others.
+        target: Target of the session.
+        is_chief: Whether it is that of a chief. The chief's must be made first.
+        hooks: Hooks that come after that of the optimizer.
+        first_hooks: Hooks that come before it.
+        num_tokens: Argument of `make_session_run_hook`.
+        **arguments: Further arguments of the session.
+    """
+    return v1.train.MonitoredTrainingSession(
+        target,
+        is_chief,
+        hooks=[*first_hooks, optimizer.make_session_run_hook(is_chief, num_tokens), *hooks],
+        **{
+            "save_checkpoint_secs": None,
+            "save_summaries_steps": None,
+            "log_step_count_steps": None,
+            "stop_grace_period_secs": PATIENCE_SECS,
+            **arguments,
+        },
+    )
+
+
 class Program(abc.ABC):
     """The graph of a worker and its sessions.
 
@@ -67,30 +113,13 @@ class Program(abc.ABC):
     def restored(self, session: Any) -> dict[str, Any]:
         """Returns what the log is to say about the state in which a chief begins."""
 
-    def hook(self, num_tokens: int = -1) -> Any:
-        return self.optimizer.make_session_run_hook(self.is_chief, num_tokens)
+    def hook(self) -> Any:
+        return self.optimizer.make_session_run_hook(self.is_chief)
 
-    def session(
-        self,
-        target: str,
-        hooks: Iterable[Any] = (),
-        first_hooks: Iterable[Any] = (),
-        **arguments: Any,
-    ) -> Any:
+    def session(self, target: str, hooks: Iterable[Any] = (), **arguments: Any) -> Any:
         """Returns a monitored session of this worker. The chief's must be made first."""
-        settings: dict[str, Any] = {
-            "save_checkpoint_secs": None,
-            "save_summaries_steps": None,
-            "log_step_count_steps": None,
-            "stop_grace_period_secs": 10,
-        }
         with self.graph.as_default():
-            return v1.train.MonitoredTrainingSession(
-                master=target,
-                is_chief=self.is_chief,
-                hooks=[*first_hooks, self.hook(), *hooks],
-                **{**settings, **arguments},
-            )
+            return monitored(self.optimizer, target, self.is_chief, hooks, **arguments)
 
     def run(self, session: Any) -> int:
         """Makes a step; returns the global step after it."""
@@ -141,12 +170,10 @@ class Model(Program):
         self.graph = tf.Graph()
         worker = f"/job:worker/task:{task}" if device is not None else ""
         with self.graph.as_default(), v1.device(device):
-            self.step = v1.get_variable(
+            self.step = own_step(
                 f"{name}_step" if name != "sync_replicas" else "global_step",
-                initializer=tf.constant(0, step_dtype),
-                trainable=False,
+                step_dtype,
                 use_resource=use_resource,
-                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
             )
             self.variables = [
                 v1.get_variable(

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 import tf_condacc
+from tests.support.sync_replicas_program import monitored, own_step
 from tests.support.waiting import Background, in_threads, until_set, work
 from tests.sync_replicas.training import OneProcess
 
@@ -38,12 +39,7 @@ class Worker:
         self._has_slot = threading.Event()
         worker = f"/job:worker/task:{task}" if device is not None else ""
         with self.graph.as_default(), v1.device(device):
-            self.step = v1.get_variable(
-                f"{name}_step",
-                initializer=tf.constant(0, tf.int64),
-                trainable=False,
-                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
-            )
+            self.step = own_step(f"{name}_step")
             shape, initializer = [8], v1.ones_initializer()
             self.dense = v1.get_variable(f"{name}_w", shape, initializer=initializer)
             self.rows = v1.get_variable(f"{name}_e", [4, 8], initializer=initializer)
@@ -87,13 +83,7 @@ class Worker:
     def open(self, target: str) -> None:
         """Makes the session. The chief's must be made first."""
         with self.graph.as_default():
-            self.session = v1.train.MonitoredTrainingSession(
-                target,
-                self.is_chief,
-                hooks=[self.optimizer.make_session_run_hook(self.is_chief)],
-                save_checkpoint_secs=None,
-                save_summaries_steps=None,
-            )
+            self.session = monitored(self.optimizer, target, self.is_chief)
 
     def run(self, seen: list[Any], all_have_come: threading.Event | None = None) -> None:
         """Trains until the end. The chief appends the weights, and waits for workers to come."""

@@ -17,8 +17,8 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.many_threads import join_queue_runners
+from tests.support.sync_replicas_program import own_step
 from tests.support.waiting import PATIENCE_SECS, Background, in_threads, until
-from tests.sync_replicas.training import OneProcess
 
 v1 = tf.compat.v1
 _names = itertools.count()
@@ -40,12 +40,7 @@ class Program:
         self.is_chief = task == 0
         self.graph = tf.Graph()
         with self.graph.as_default(), v1.device(place.device(task)):
-            self.step = v1.get_variable(
-                f"{name}_step",
-                initializer=tf.constant(0, tf.int64),
-                trainable=False,
-                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
-            )
+            self.step = own_step(f"{name}_step")
             self.weight = v1.get_variable(f"{name}_w", initializer=tf.zeros([], tf.float64))
             self.optimizer = tf_condacc.SyncReplicasOptimizer(
                 v1.train.GradientDescentOptimizer(-replicas), replicas, name=name
@@ -276,43 +271,6 @@ def await_complete(program: Program, session: Any, count: int) -> None:
         lambda: session.run(program.gate_state.num_complete) == count,
         f"{count} gradients of the round have come",
     )
-
-
-def test_a_volunteer_follows_one_whose_process_has_ended(idle_messages):
-    """Programs for TensorFlow 0.12 have no chief_init_op that could tell the gate of a chief."""
-    place = OneProcess()
-    # The gate notices the end of a volunteer that waits for a round, as it does nearly always. One
-    # that ends in the moment before its wait is not missed.
-    for _ in range(20):
-        name = f"program{next(_names)}"
-        first, second = (Program(place, 0, name, replicas=1) for _ in range(2))
-        lost = tf.train.Coordinator()
-        with first.session() as session:
-            threads = first.runner.create_threads(session, lost, daemon=True, start=True)
-            session.run(first.train)
-            assert session.run(first.weight) == 1.0
-        (runner,) = (
-            each
-            for each in threads
-            if each.name.startswith("QueueRunnerThread") and not each.name.endswith("close_on_stop")
-        )
-        until(lambda runner=runner: not runner.is_alive(), "the wait of the runner is cancelled")
-        with v1.Session(second.target, graph=second.graph) as session:
-            session.run(second.local_init)
-            coordinator = tf.train.Coordinator()
-            second.runner.create_threads(session, coordinator, daemon=True, start=True)
-            has_followed = not idle_messages
-            if has_followed:
-                for _ in range(3):
-                    session.run(second.train)
-                assert session.run([second.step, second.weight]) == [4, 4.0]
-            coordinator.request_stop()
-            coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
-        lost.request_stop()
-        if has_followed:
-            return
-        idle_messages.clear()
-    pytest.fail("the gate has noticed the end of no volunteer")
 
 
 def test_no_thread_outlives_the_coordinator(two_ps):

@@ -81,13 +81,6 @@ def test_a_worker_that_comes_after_the_end_of_training_says_so(two_ps, training,
     messages.await_lines("ends before its first step: training has ended")
 
 
-def test_a_chief_reports_that_a_worker_is_lost(two_ps, training, messages):
-    run = training(two_ps, 2, 2, configure={"report_secs": 0.3})
-    run.start()
-    run.steps_on_thread(0)
-    messages.await_lines("between steps: /job:worker/task:1", "waiting: /job:worker/task:0")
-
-
 def test_the_chief_says_once_who_has_not_come(two_ps, training, messages, monkeypatch):
     """The others compute for a listed worker that comes late, until it comes."""
     config = {"cluster": two_ps.spec, "task": {"type": "worker", "index": 0}}

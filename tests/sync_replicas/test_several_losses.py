@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.sync_replicas.test_programs import in_threads
+from tests.support.sync_replicas_program import monitored
+from tests.support.waiting import in_threads
 
 v1 = tf.compat.v1
 _KINDS = ("dense", "sparse", "mixed")
@@ -89,9 +90,7 @@ def test_half_gradients_of_a_doubled_variable_are_rounded_once(v1_graph):
     train = optimizer.apply_gradients(
         [(part, weight) for part in parts], v1.train.get_or_create_global_step()
     )
-    with v1.train.MonitoredTrainingSession(
-        hooks=[optimizer.make_session_run_hook(True)], log_step_count_steps=None
-    ) as session:
+    with monitored(optimizer) as session:
         session.run(train)
         assert session.run(weight) == [2050.0]
 
@@ -113,15 +112,7 @@ def test_calls_with_the_same_variables_share_their_rounds(two_ps):
                 optimizer.apply_gradients([(tf.constant(10.0**n, tf.float64), weight)], step)
                 for n in (0, 1)
             ]
-            hook = optimizer.make_session_run_hook(task == 0)
-            session = v1.train.MonitoredTrainingSession(
-                two_ps.targets[task],
-                task == 0,
-                hooks=[hook],
-                save_checkpoint_secs=None,
-                save_summaries_steps=None,
-                log_step_count_steps=None,
-            )
+            session = monitored(optimizer, two_ps.targets[task], is_chief=task == 0)
         programs.append((session, trains, weight))
     for first, second in ((0, 1), (1, 0), (1, 1)):
         in_threads(
@@ -148,9 +139,7 @@ def test_calls_with_other_variables_have_rounds_of_their_own_and_one_hook(v1_gra
     both = optimizer.apply_gradients([(one, variables[0]), (one, variables[1])], step)
     assert optimizer.get_chief_queue_runner() is runner and len(runner.enqueue_ops) == 3
     dropped = optimizer.num_dropped()
-    with v1.train.MonitoredTrainingSession(
-        hooks=[optimizer.make_session_run_hook(True)], log_step_count_steps=None
-    ) as session:
+    with monitored(optimizer) as session:
         for train in (first, second, second, both, first):
             session.run(train)
         assert [value[0] for value in session.run(variables)] == [3.0, 3.0]
@@ -173,9 +162,7 @@ def test_an_optimizer_can_be_used_in_one_graph_after_another():
             weight = v1.get_variable("w", initializer=0.0)
             one = tf.constant(1.0)
             train = optimizer.apply_gradients([(one, weight)], v1.train.get_or_create_global_step())
-            with v1.train.MonitoredTrainingSession(
-                hooks=[optimizer.make_session_run_hook(True)], log_step_count_steps=None
-            ) as session:
+            with monitored(optimizer) as session:
                 session.run(train)
                 assert session.run(weight) == 1.0
 
