@@ -16,6 +16,11 @@ from tests.support.waiting import PATIENCE_SECS
 from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
+# Arguments of a monitored session that saves and logs nothing, and waits for its threads.
+QUIET: dict[str, Any] = {
+    **dict.fromkeys(("save_checkpoint_secs", "save_summaries_steps", "log_step_count_steps")),
+    "stop_grace_period_secs": PATIENCE_SECS,
+}
 
 
 class LoggingDescent(v1.train.GradientDescentOptimizer):
@@ -82,14 +87,18 @@ def monitored(
         target,
         is_chief,
         hooks=[*first_hooks, optimizer.make_session_run_hook(is_chief, num_tokens), *hooks],
-        **{
-            "save_checkpoint_secs": None,
-            "save_summaries_steps": None,
-            "log_step_count_steps": None,
-            "stop_grace_period_secs": PATIENCE_SECS,
-            **arguments,
-        },
+        **{**QUIET, **arguments},
     )
+
+
+class Restored(v1.train.SessionRunHook):
+    """Logs what a chief has restored before it opens the gate."""
+
+    def __init__(self, log: PushLog, restored: Callable[[Any], dict[str, Any]]) -> None:
+        self._log, self._restored = log, restored
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._log.add("restored", **self._restored(session))
 
 
 class Program(abc.ABC):
@@ -133,14 +142,13 @@ class Model(Program):
         task: Number of the worker; worker 0 is the chief, unless `is_chief` says something else.
         replicas: Number of gradients in a round.
         total: Number of workers.
-        log: Log of the pushes and, if `logs_takes`, of the takes.
+        log: Log of the pushes and, in a chief, of the takes.
         name: Name of the optimizer, and prefix of the variables.
         variables: Names of the variables.
         device: Device function or name, or None.
         stops_before: Name of a variable. Each step stops before it computes the gradient of this
-            variable, until `permit` was run. "" stops it before all gradients, None never.
+            variable, until `permit` was run.
         sleep: Called before the gradient of the last variable is ready.
-        compute: Called at the begin of each step.
         configure: Arguments of the optimizer's `configure`.
     """
 
@@ -155,9 +163,7 @@ class Model(Program):
         device: Any = None,
         stops_before: str | None = None,
         sleep: Callable[[], Any] | None = None,
-        compute: Callable[[], Any] = lambda: None,
         configure: Mapping[str, Any] | None = None,
-        logs_takes: bool = True,
         use_resource: bool = True,
         step_dtype: tf.DType = tf.int64,
         first: int = 0,
@@ -166,7 +172,6 @@ class Model(Program):
         self.task, self.log, self.replicas = task, log, replicas
         self.is_chief = task == 0 if is_chief is None else is_chief
         self._numbers = itertools.count(first + 1)
-        self._compute = compute
         self.graph = tf.Graph()
         worker = f"/job:worker/task:{task}" if device is not None else ""
         with self.graph.as_default(), v1.device(device):
@@ -183,13 +188,11 @@ class Model(Program):
                 )
                 for each in variables
             ]
-            self.short_names = list(variables)
             with v1.device(worker):
                 if stops_before is not None:
                     permits = v1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
                     self.permit = permits.enqueue(True)
-                with tf.control_dependencies([permits.dequeue()] if stops_before == "" else []):
-                    value = v1.py_func(self._next_value, [], tf.float64, stateful=True)
+                value = v1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
                 gradients = []
                 for each in variables:
@@ -199,7 +202,7 @@ class Model(Program):
                 if sleep is not None:
                     gradients[-1] = self._after(sleep, gradients[-1])
             descent: Any = v1.train.GradientDescentOptimizer(-1.0)
-            if logs_takes and self.is_chief:
+            if self.is_chief:
                 descent = LoggingDescent(log, worker, replicas)
             self.optimizer = tf_condacc.SyncReplicasOptimizer(descent, replicas, total, name=name)
             self.optimizer.configure(**(configure or {}))
@@ -224,7 +227,6 @@ class Model(Program):
         return {"weights": self.weights(session), "round": round_}
 
     def _next_value(self) -> np.float64:
-        self._compute()
         number = (self.task + 1) * 10**7 + next(self._numbers)
         self.log.add("value", task=self.task, value=self.replicas * number)
         return np.float64(self.replicas * number)

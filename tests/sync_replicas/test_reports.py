@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 
 import pytest
 import tensorflow as tf
@@ -21,21 +20,18 @@ class Messages(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: list[str] = []
-        self.came = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
-        with self.came:
-            self.lines.append(record.getMessage())
-            self.came.notify_all()
+        self.lines.append(record.getMessage())
 
     def await_lines(self, *parts: str, count: int = 1) -> None:
         """Waits for lines that have all parts."""
 
-        def found() -> bool:
-            return sum(all(part in line for part in parts) for line in self.lines) >= count
-
-        with self.came:
-            assert self.came.wait_for(found, PATIENCE_SECS), self.lines
+        until(
+            lambda: sum(all(part in line for part in parts) for line in self.lines) >= count,
+            f"{count} messages with {parts}",
+            lambda: "\n".join(self.lines),
+        )
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ def test_every_round_averages_one_gradient_of_each_slot(place, training, replica
     run.start(last_step=8)
     for task in range(total):
         run.train_on_thread(task)
-    run.join()
+    run.join()  # The chief of the original waits for its queue runner until a time has passed.
+    assert not run.gate_state().open
     run.check()
     # With fewer slots than workers, a step that has begun when training ends may complete a round.
     assert 8 <= run.values(lambda model: model.step) <= 8 + max(total - replicas, 0)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.support.control_flow import control_flow
 from tests.support.sync_replicas_program import monitored
 from tests.support.waiting import in_threads
 
@@ -181,28 +182,23 @@ def test_a_learning_rate_that_steps_feed_is_reported(v1_graph, kind, caplog):
 
 @pytest.mark.parametrize("where", ["cond", "while"])
 def test_a_branch_or_a_loop_of_control_flow_v2_is_refused_in_words(where):
-    v1.enable_control_flow_v2()
-    try:
-        with tf.Graph().as_default():
-            step = v1.train.get_or_create_global_step()
-            weight = v1.get_variable("w", initializer=0.0, use_resource=True)
-            optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)
+    with control_flow(2), tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        weight = v1.get_variable("w", initializer=0.0, use_resource=True)
+        optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)
 
-            def build() -> tf.Operation:
-                return tf.group(optimizer.apply_gradients([(tf.constant(1.0), weight)], step))
+        def build() -> tf.Operation:
+            return tf.group(optimizer.apply_gradients([(tf.constant(1.0), weight)], step))
 
-            with pytest.raises(RuntimeError, match="disable_control_flow_v2"):
-                if where == "cond":
-                    tf.cond(v1.placeholder_with_default(True, []), build, tf.no_op)
-                else:
+        def body(i):
+            with tf.control_dependencies([build()]):
+                return i + 1
 
-                    def body(i):
-                        with tf.control_dependencies([build()]):
-                            return i + 1
-
-                    tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
-    finally:
-        v1.disable_control_flow_v2()
+        with pytest.raises(RuntimeError, match="disable_control_flow_v2"):
+            if where == "cond":
+                tf.cond(v1.placeholder_with_default(True, []), build, tf.no_op)
+            else:
+                tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
 
 
 @pytest.mark.parametrize(
