@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,10 +12,9 @@ import tf_condacc
 from condacc.liveness import Answer, probe
 from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
-from tests.processes.launched import launch_arguments
 from tests.support.sync_replicas_log import PushLog
 from tests.support.times import set_cluster_times
-from tests.support.waiting import PATIENCE_SECS, run_program, until
+from tests.support.waiting import PATIENCE_SECS, until
 from tf_condacc.cluster import _ending
 
 v1 = tf.compat.v1
@@ -101,55 +98,3 @@ def test_no_end_of_a_training_looks_like_a_fault(tmp_path, runs):
         folder = tmp_path / str(number)
         folder.mkdir()
         ShortTraining(folder, stays=number % 2 == 0).run()
-
-
-_FAILING_ONCE = """
-import os, time
-import numpy as np, tensorflow as tf, tf_condacc
-from tests.support.times import set_cluster_times
-set_cluster_times()
-v1 = tf.compat.v1
-v1.disable_v2_behavior()
-with tf_condacc.cluster.start(grace_secs=600) as task:
-    with tf.Graph().as_default(), v1.device(task.replica_device_setter()):
-        fails = task.is_chief and not os.path.exists("failed")
-        reads = [0]
-        def read():
-            reads[0] += 1
-            if fails and reads[0] == 10:
-                open("failed", "w").close()
-                raise ValueError("broken record")
-            return np.float32(1.0)
-        with v1.device(f"/job:{task.task_type}/task:{task.task_id}/cpu:0"):
-            queue = v1.FIFOQueue(2, [tf.float32], [[]], name=f"input_{task.task_id}")
-            enqueue = queue.enqueue(v1.py_func(read, [], tf.float32))
-            v1.train.add_queue_runner(v1.train.QueueRunner(queue, [enqueue]))
-            value = queue.dequeue()
-        step = v1.train.get_or_create_global_step()
-        weight = v1.get_variable("w", initializer=np.float32(0))
-        workers = task.num_worker_replicas
-        optimizer = tf_condacc.SyncReplicasOptimizer(
-            v1.train.GradientDescentOptimizer(-1.0), workers)
-        train = optimizer.apply_gradients([(value, weight)], step)
-        hooks = [optimizer.make_session_run_hook(task.is_chief),
-                 v1.train.StopAtStepHook(last_step=40)]
-        with task.session(hooks=hooks, checkpoint_dir="checkpoints") as session:
-            while not session.should_stop():
-                session.run(train)
-                time.sleep(0.05 * task.is_chief)
-    print("clean end")
-"""
-
-
-@pytest.mark.long
-def test_a_chief_whose_input_fails_is_restarted_and_ends_the_training(tmp_path):
-    options = ["--ps", "1", "--workers", "2", "--restarts", "2", "--"]
-    search = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
-    command = launch_arguments(*options, sys.executable, "-c", _FAILING_ONCE)
-    environment = {**os.environ, "PYTHONPATH": search}
-    done = run_program([sys.executable, *command], cwd=tmp_path, env=environment)
-    output = done.stdout + done.stderr
-    assert done.returncode == 0, output
-    assert "worker 0 is lost: status 1. Restart 1 of 2" in output
-    assert output.count("clean end") == 2, output
-    assert tf.train.latest_checkpoint(tmp_path / "checkpoints").endswith("-40")

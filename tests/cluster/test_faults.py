@@ -37,8 +37,7 @@ class Faults:
         before = self._cluster.messages_so_far()
         with self.others_go_on_or_miss(who):
             self._cluster.kill(who)
-        self._cluster.start(who)
-        self._cluster.await_steps(5, 0, 1, 2)
+        self._start_again(who)
         if who[0] == "ps":
             told = rf"Training goes on from step \d+ after the loss of ps {who[1]}\."
             assert re.search(told, self._cluster.messages(before))
@@ -52,16 +51,14 @@ class Faults:
         )
         self._cluster.kill(who)
         self._cluster.await_steps(10)
-        self._cluster.start(who)
-        self._cluster.await_steps(5, 0, 1, 2)
+        self._start_again(who)
 
     def fail(self, who: Task) -> None:
         """Lets a worker's program fail between two steps; the others go on at once."""
         trainings.tell_to_fail(self._cluster, who[1])
         assert self._cluster.await_end(who) == {who: 1}
         self._cluster.await_steps(10)
-        self._cluster.start(who)
-        self._cluster.await_steps(5, 0, 1, 2)
+        self._start_again(who)
 
     def freeze(self, who: Task) -> None:
         """Freezes a process until others have gone on or missed it, and for some time at least."""
@@ -77,6 +74,9 @@ class Faults:
         assert self._cluster.await_end(who) == {who: 0}
         self._cluster.await_steps(10)
         trainings.let_stay(self._cluster, who[1])
+        self._start_again(who)
+
+    def _start_again(self, who: Task) -> None:
         self._cluster.start(who)
         self._cluster.await_steps(5, 0, 1, 2)
 

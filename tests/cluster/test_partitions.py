@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -12,7 +11,7 @@ import tensorflow as tf
 from tests.cluster import trainings
 from tests.processes.forked_python import forked_python
 from tests.processes.isolated import isolated
-from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
+from tests.processes.separate_hosts import SeparateHosts
 from tests.support.ports import free_cluster
 from tests.support.waiting import Background, timed, work
 from tf_condacc import cluster
@@ -21,28 +20,6 @@ from tf_condacc import cluster
 _HOSTS = {"ps": [0, 1], "worker": [0, 1, 1]}
 _PARTITIONS = [("10 s", 10, (0, 1)), ("60 s", 60, (0, 1)), ("60 s, one way", 60, (1,))]
 _WAIT_SECS = 240
-
-
-class TrainingOnTwoHosts(trainings.SyncTraining):
-    """Synchronous training that needs all three workers, on two hosts.
-
-    Args:
-        folder: Where the processes write.
-        hosts: The hosts.
-    """
-
-    def __init__(self, folder: Path, hosts: SeparateHosts) -> None:
-        super().__init__(folder, num_ps=2, replicas=3)
-        self._hosts = hosts
-        ports = iter(range(32_000, 33_000))
-        self.cluster.spec = {
-            job: [f"{ADDRESSES[host]}:{next(ports)}" for host in of_tasks]
-            for job, of_tasks in _HOSTS.items()
-        }
-
-    def _be(self, job: str, task_id: int, number: int) -> None:
-        self._hosts.enter(_HOSTS[job][task_id])
-        super()._be(job, task_id, number)
 
 
 @pytest.fixture
@@ -59,7 +36,8 @@ def hosts():
 @isolated()
 @pytest.mark.long
 def test_training_goes_on_after_a_partition_and_nothing_counts_twice(tmp_path, hosts):
-    training = TrainingOnTwoHosts(tmp_path, hosts)
+    training = trainings.SyncTraining(tmp_path, num_ps=2, replicas=3)
+    training.cluster.put_on(hosts, lambda who: _HOSTS[who[0]][who[1]])
     with training.cluster as running:
         running.start()
         running.await_steps(20, 0, 1, 2)

@@ -15,7 +15,7 @@ import tf_condacc
 from tests.processes.clusters import ForkedCluster
 from tests.support.drop_stale_atomic_support import last_decision
 from tests.support.sync_replicas_log import PushLog, check_rounds, check_weights, read_log
-from tests.support.sync_replicas_program import Model
+from tests.support.sync_replicas_program import Model, Restored
 from tests.support.times import set_cluster_times
 from tests.support.waiting import PATIENCE_SECS, until, work
 
@@ -56,16 +56,6 @@ class LeaveWhenTold(v1.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if any(path.exists() for path in self._paths):
             run_context.request_stop()
-
-
-class LoggedWeights(v1.train.SessionRunHook):
-    """Logs the weights of a chief's session before it trains."""
-
-    def __init__(self, log: PushLog, read: Callable[[Any], Any]) -> None:
-        self._log, self._read = log, read
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        self._log.add("restored", weights=self._read(session))
 
 
 class Training(abc.ABC):
@@ -120,7 +110,8 @@ class Training(abc.ABC):
         read: Callable[[Any], Any],
     ) -> None:
         """Trains in the default graph. A chief logs the weights that `read` returns."""
-        hooks = [LoggedWeights(log, read), *hooks] if task.is_chief else hooks
+        if task.is_chief:
+            hooks = [Restored(log, lambda session: {"weights": read(session)}), *hooks]
         log.add("enter", task=task.task_id)
         folder = self.cluster.folder
         leaves = [folder / f"leave-{task.task_id}"]

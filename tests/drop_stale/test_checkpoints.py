@@ -10,12 +10,11 @@ import tensorflow as tf
 
 from tests.support.drop_stale_support import (
     INNER,
-    START,
+    EagerTraining,
     Switches,
     Training,
     drop_stale,
     every_inner_and_switches,
-    half_square,
     stale_counter,
 )
 
@@ -81,7 +80,7 @@ def test_our_checkpoint_has_the_originals_layout(switches, inner, tmp_path):
     np.testing.assert_array_equal(weights, training.value(training.weights))
 
 
-def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(switches, tmp_path):
+def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(v1_graph, tmp_path):
     def start() -> Training:
         return Training(drop_stale(0, v1.train.MomentumOptimizer(0.5, 0.75)))
 
@@ -102,7 +101,7 @@ def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(swi
         np.testing.assert_array_equal(one, other)
 
 
-def test_step_that_is_restored_while_updates_are_counted_is_believed(switches, tmp_path):
+def test_step_that_is_restored_while_updates_are_counted_is_believed(v1_graph, tmp_path):
     training = Training()
     saver = v1.train.Saver()
     training.run()
@@ -114,7 +113,7 @@ def test_step_that_is_restored_while_updates_are_counted_is_believed(switches, t
     assert training.value(training.step) == 4
 
 
-def test_several_instances_are_saved_under_names_of_their_own(switches, tmp_path):
+def test_several_instances_are_saved_under_names_of_their_own(v1_graph, tmp_path):
     training = Training()
     second = drop_stale(-1)
     second_train = second.minimize(training.loss, training.step)
@@ -127,21 +126,12 @@ def test_several_instances_are_saved_under_names_of_their_own(switches, tmp_path
     assert tf.train.load_variable(path, "stale_counter_1") == 2.0
 
 
-class EagerTraining:
+class SavedTraining(EagerTraining):
     """An eager training of the same model."""
 
     def __init__(self, inner: str) -> None:
-        self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.weights = tf.Variable(START)
         self.inner, self.slot_names = INNER[inner].make(), list(INNER[inner].slots)
-        self.optimizer = drop_stale(0, self.inner)
-
-    def run(self, late_by: int = 0) -> float:
-        def loss() -> tf.Tensor:
-            self.step.assign_add(late_by)
-            return half_square(self.weights.read_value())
-
-        return float(self.optimizer.minimize(loss, self.step, [self.weights]))
+        super().__init__(0, self.inner)
 
     def state(self) -> list[np.ndarray]:
         slots = [self.optimizer.get_slot(self.weights, name) for name in self.slot_names]
@@ -154,7 +144,7 @@ class EagerTraining:
         return tf.train.Checkpoint(optimizer=self.optimizer, weights=self.weights, step=self.step)
 
 
-def assert_same_state(one: EagerTraining, other: EagerTraining) -> None:
+def assert_same_state(one: SavedTraining, other: SavedTraining) -> None:
     for got, wanted in zip(one.state(), other.state(), strict=True):
         np.testing.assert_array_equal(got, wanted)
 
@@ -162,10 +152,10 @@ def assert_same_state(one: EagerTraining, other: EagerTraining) -> None:
 @every_inner
 @pytest.mark.parametrize("begun", [False, True], ids=["new", "begun"])
 def test_eager_checkpoint_holds_slots_and_no_counts(inner, begun, tmp_path):
-    training = EagerTraining(inner)
+    training = SavedTraining(inner)
     assert [training.run(late_by) for late_by in (0, 1, 0, 2)] == [0.0, 1.0, 1.0, 2.0]
     path = training.checkpoint().write(str(tmp_path / "eager"))
-    restored = EagerTraining(inner)
+    restored = SavedTraining(inner)
     if begun:
         restored.run()
     status = restored.checkpoint().read(path)
@@ -178,20 +168,20 @@ def test_eager_checkpoint_holds_slots_and_no_counts(inner, begun, tmp_path):
 
 
 def test_eager_checkpoint_of_the_wrapped_optimizer_alone_is_restored(tmp_path):
-    training = EagerTraining("adam")
+    training = SavedTraining("adam")
     training.run()
     alone = tf.train.Checkpoint(
         optimizer=training.inner, weights=training.weights, step=training.step
     )
     path = alone.write(str(tmp_path / "eager"))
-    restored = EagerTraining("adam")
+    restored = SavedTraining("adam")
     restored.checkpoint().read(path).expect_partial()
     training.run()
     restored.run()
     assert_same_state(restored, training)
 
 
-def test_object_based_checkpoint_of_a_graph_is_restored(switches, tmp_path):
+def test_object_based_checkpoint_of_a_graph_is_restored(v1_graph, tmp_path):
     def start() -> tuple[Training, tf.train.Checkpoint]:
         training = Training(drop_stale(0, INNER["adam"].make()))
         return training, tf.train.Checkpoint(

@@ -85,12 +85,6 @@ def test_it_can_be_subclassed(v1_graph):
     training.expect(step=1, weights=[0.0, 4.0, 12.0], accepted=1, dropped=0)
 
 
-def test_two_of_them_can_be_nested(v1_graph):
-    training = Training(drop_stale(5, drop_stale(2)))
-    assert [training.run(late_by) for late_by in (0, 9)] == [0.0, 1.0]
-    assert training.value(training.step) == 10
-
-
 def test_variables_before_anything_was_applied_are_those_of_the_wrapped_optimizer(v1_graph):
     inner = v1.train.AdamOptimizer()
     optimizer = drop_stale(0, inner)
@@ -110,14 +104,14 @@ def variable_names() -> set[str]:
     return {variable.op.name for variable in v1.global_variables()}
 
 
-def test_graph_without_any_step_is_a_value_error_that_leaves_no_variable_behind(switches):
+def test_graph_without_any_step_is_a_value_error_that_leaves_no_variable_behind(v1_graph):
     weights = v1.get_variable("w", initializer=tf.constant(START))
     with pytest.raises(ValueError, match=r"global_step is None.*get_or_create_global_step\(\)"):
         drop_stale().minimize(half_square(weights))
     assert variable_names() == {"w"}
 
 
-def test_no_step_to_apply_to_is_a_value_error_that_leaves_no_variable_behind(switches):
+def test_no_step_to_apply_to_is_a_value_error_that_leaves_no_variable_behind(v1_graph):
     global_step()
     weights = v1.get_variable("w", initializer=tf.constant(START))
     optimizer = drop_stale(0, v1.train.AdamOptimizer())
@@ -130,7 +124,7 @@ def test_no_step_to_apply_to_is_a_value_error_that_leaves_no_variable_behind(swi
     assert variable_names() == {"global_step", "w"}
 
 
-def test_step_that_is_no_variable_is_a_value_error(switches):
+def test_step_that_is_no_variable_is_a_value_error(v1_graph):
     global_step()
     with pytest.raises(ValueError, match="Expected global_step to be a variable, got .*make one"):
         trained_by(drop_stale(), tf.constant(3, tf.int64))
@@ -142,7 +136,7 @@ def test_step_that_is_no_variable_is_a_value_error(switches):
     [(tf.int64, [1]), (tf.int64, [2, 2]), (tf.float32, []), (tf.uint64, []), (tf.int16, [])],
     ids=str,
 )
-def test_step_of_wrong_dtype_or_shape_is_a_value_error(switches, dtype, shape):
+def test_step_of_wrong_dtype_or_shape_is_a_value_error(v1_graph, dtype, shape):
     global_step()
     step = v1.get_variable("step", initializer=tf.zeros(shape, dtype), trainable=False)
     shape_text = ", ".join(map(str, shape))
@@ -155,7 +149,7 @@ def test_step_of_wrong_dtype_or_shape_is_a_value_error(switches, dtype, shape):
     assert variable_names() == {"global_step", "w", "step"}
 
 
-def test_step_of_another_dtype_than_the_graphs_is_a_value_error(switches):
+def test_step_of_another_dtype_than_the_graphs_is_a_value_error(v1_graph):
     global_step()
     step = v1.get_variable("step", initializer=tf.constant(0, tf.int32), trainable=False)
     with pytest.raises(ValueError, match=r"read, int64; got 'step:0' of dtype int32"):
@@ -163,7 +157,7 @@ def test_step_of_another_dtype_than_the_graphs_is_a_value_error(switches):
     assert variable_names() == {"global_step", "w", "step"}
 
 
-def test_applying_before_computing_is_a_value_error(switches):
+def test_applying_before_computing_is_a_value_error(v1_graph):
     weights = v1.get_variable("w", initializer=tf.constant(START))
     pairs = [(tf.constant(START), weights)]
     optimizer, step = drop_stale(), global_step()
@@ -178,7 +172,7 @@ def test_applying_before_computing_is_a_value_error(switches):
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter])
-def test_no_gradients_are_a_value_error(switches, kind):
+def test_no_gradients_are_a_value_error(v1_graph, kind):
     step, optimizer = global_step(), drop_stale()
     weights, loss = v1.get_variable("w", initializer=tf.constant(START)), None
     loss = half_square(weights)
@@ -213,7 +207,7 @@ def test_reference_variables_in_control_flow_of_version_2_are_a_type_error():
 
 
 @pytest.mark.parametrize("count", ["num_dropped", "num_accepted"])
-def test_counts_before_anything_was_applied_are_a_value_error(switches, count):
+def test_counts_before_anything_was_applied_are_a_value_error(v1_graph, count):
     optimizer = drop_stale()
     with pytest.raises(ValueError, match=r"counted nothing yet: call apply_gradients\(\) before"):
         getattr(optimizer, count)()

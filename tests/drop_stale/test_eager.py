@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.support.drop_stale_support import (
     drop_stale,
     half_square,
 )
-from tests.support.waiting import PATIENCE_SECS, Background
+from tests.support.waiting import PATIENCE_SECS, in_threads
 
 v1 = tf.compat.v1
 HALVED = np.divide(START, 2.0)
@@ -100,26 +101,28 @@ def test_counts_before_anything_was_applied_are_a_value_error():
 
 
 class Failing(v1.train.GradientDescentOptimizer):
-    """An optimizer that fails while `fails` is set."""
+    """An optimizer that fails while it has an error."""
 
-    fails = True
+    error: type[BaseException] | None = None
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        if self.fails:
-            raise RuntimeError("out of order")
+        if self.error is not None:
+            raise self.error("out of order")
         return super().apply_gradients(*args, **kwargs)
 
 
-def test_failure_of_the_wrapped_optimizer_leaves_nothing_behind():
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_failure_of_the_wrapped_optimizer_leaves_nothing_behind(error):
     inner = Failing(0.5)
     training = EagerTraining(0, inner)
     kept = []  # Keeps the exceptions, and with them the local variables of their frames.
+    inner.error = error
     for _ in range(3):
-        with pytest.raises(RuntimeError, match="out of order") as caught:
+        with pytest.raises(error, match="out of order") as caught:
             training.run()
         kept.append(caught)
     training.expect(step=0, weights=START, accepted=0, dropped=0)
-    inner.fails = False
+    inner.error = None
     assert training.run() == 0.0
     training.expect(step=1, weights=HALVED, accepted=1, dropped=0)
 
@@ -171,8 +174,7 @@ def test_threads_have_local_steps_of_their_own():
             result = training.optimizer.minimize(loss, training.step, [training.weights])
         return float(result)
 
-    workers = [Background(worker) for _ in range(3)]
-    assert max(worker.result() for worker in workers) == 2.0 * rounds
+    assert max(in_threads(*[worker] * 3)) == 2.0 * rounds
     assert training.step.numpy() == rounds
     assert training.optimizer.num_accepted().numpy() == rounds
     assert training.optimizer.num_dropped().numpy() == 2 * rounds
@@ -187,10 +189,31 @@ def test_function_that_is_called_by_several_threads():
         for _ in range(20):
             minimize()
 
-    for one in [Background(worker) for _ in range(4)]:
-        one.result()
+    in_threads(*[worker] * 4)
     accepted = training.optimizer.num_accepted().numpy()
     assert (accepted, training.step.numpy()) == (81, 81)
+
+
+def test_functions_that_are_traced_by_several_threads_at_once_are_right():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # Python switches threads after every few instructions.
+    try:
+        for _ in range(5):
+            training = EagerTraining(0, v1.train.GradientDescentOptimizer(0.5, use_locking=True))
+
+            def trace_and_train(training=training) -> None:
+                train = tf.function(tf.autograph.experimental.do_not_convert(training.minimize))
+                for _ in range(5):
+                    train()
+
+            in_threads(*[trace_and_train] * 6)
+            accepted = int(training.optimizer.num_accepted())
+            assert accepted + int(training.optimizer.num_dropped()) == 30
+            weights = np.array(START) / 2.0**accepted
+            training.expect(accepted, weights, accepted, 30 - accepted)
+            assert training.optimizer.variables()[-1].numpy() == 30 - accepted
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_step_that_is_passed_to_minimize_comes_before_the_global_step():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import threading
 import weakref
 from typing import Any
 
@@ -20,10 +19,8 @@ from tests.support.drop_stale_support import (
     drop_stale,
     global_step,
     half_square,
-    new_session,
     stale_counter,
 )
-from tests.support.waiting import PATIENCE_SECS
 
 v1 = tf.compat.v1
 
@@ -32,81 +29,28 @@ def counter_names() -> list[str]:
     return [v.op.name for v in v1.global_variables() if "stale_counter" in v.op.name]
 
 
-class TwoPlayers:
-    """Two models with an optimizer each, which share one step, as GANs are trained."""
-
-    def __init__(self, limits: tuple[int, int] = (0, 0)) -> None:
-        self.step = global_step()
-        self.interludes = [Interlude(), Interlude()]
-        self.weights = [
-            v1.get_variable(name, initializer=tf.constant(START)) for name in ("real", "fake")
-        ]
-        losses = [
-            half_square(interlude(tf.convert_to_tensor(weights)))
-            for interlude, weights in zip(self.interludes, self.weights, strict=True)
-        ]
-        self.optimizers = [drop_stale(limit) for limit in limits]
-        self.trains = [
-            optimizer.minimize(loss, self.step, [weights])
-            for optimizer, loss, weights in zip(self.optimizers, losses, self.weights, strict=True)
-        ]
-        self.counts = [
-            count
-            for optimizer in self.optimizers
-            for count in (optimizer.num_accepted(), optimizer.num_dropped())
-        ]
-        self.session = new_session()
-        self.session.run(v1.global_variables_initializer())
-
-    def value(self, fetched: Any) -> Any:
-        return self.session.run(fetched)
-
-
-def test_two_optimizers_count_on_their_own(switches):
-    game = TwoPlayers()
+def test_two_optimizers_decide_and_count_on_their_own(v1_graph):
+    """Two models share one step, as GANs are trained. They have other limits."""
+    training = Training()
+    other, interlude = v1.get_variable("other", initializer=tf.constant(START)), Interlude()
+    optimizer = drop_stale(1)
+    loss = half_square(interlude(tf.convert_to_tensor(other)))
+    other_train = optimizer.minimize(loss, training.step, [other])
+    other_counts = [optimizer.num_accepted(), optimizer.num_dropped()]
     assert counter_names() == ["stale_counter", "stale_counter_1"]
-    assert game.session.run(game.trains[0]) == 0.0
-    assert game.session.run(game.trains[1]) == 0.0
     # If the other player makes a step during one's own, one's own becomes stale.
-    game.interludes[1].action = lambda: game.session.run(game.trains[0])
-    assert game.session.run(game.trains[1]) == 1.0
-    assert game.value(game.counts) == [2, 0, 1, 1]
-    assert game.value([stale_counter(), stale_counter("stale_counter_1:0")]) == [0.0, 1.0]
-    assert game.value(game.step) == 3
-    np.testing.assert_array_equal(game.value(game.weights[0]), np.divide(START, 4.0))
-    np.testing.assert_array_equal(game.value(game.weights[1]), np.divide(START, 2.0))
+    interlude.action = training.run
+    assert training.session.run(other_train) == 0.0
+    interlude.action = lambda: None
+    training.interlude.action = lambda: training.session.run(other_train)
+    assert training.session.run(training.train) == 1.0
+    assert training.value(other_counts) == [2, 0]
+    assert training.value([stale_counter(), stale_counter("stale_counter_1:0")]) == [1.0, 0.0]
+    training.expect(step=3, weights=np.divide(START, 2.0), accepted=1, dropped=1)
+    np.testing.assert_array_equal(training.value(other), np.divide(START, 4.0))
 
 
-def test_of_two_updates_computed_at_one_step_in_one_run_one_is_accepted(switches):
-    game = TwoPlayers()
-    together = threading.Barrier(2)
-    for interlude in game.interludes:
-        interlude.action = lambda: together.wait(PATIENCE_SECS)
-    for rounds in range(1, 21):
-        game.session.run(game.trains)
-        first_accepted, first_dropped, second_accepted, second_dropped = game.value(game.counts)
-        assert first_accepted + second_accepted == first_dropped + second_dropped == rounds
-        assert game.value(game.step) == rounds
-
-
-def test_limits_of_two_optimizers_are_their_own(switches):
-    game = TwoPlayers(limits=(1, -1))
-    advance = v1.assign_add(game.step, 1)
-    game.interludes[0].action = lambda: game.session.run(advance)
-    assert game.session.run(game.trains[0]) == 0.0
-    assert game.session.run(game.trains[1]) == 1.0
-
-
-def test_optimizers_of_two_scopes_have_the_name_in_each(switches):
-    step = global_step()
-    for scope in ("a", "b"):
-        with v1.variable_scope(scope):
-            weights = v1.get_variable("w", initializer=tf.constant(START))
-            drop_stale().minimize(half_square(weights), step)
-    assert counter_names() == ["a/stale_counter", "b/stale_counter"]
-
-
-def test_one_optimizer_may_apply_several_times(switches):
+def test_one_optimizer_may_apply_several_times(v1_graph):
     training = Training()
     other = v1.get_variable("other", initializer=tf.constant([2.0]))
     second = training.optimizer.minimize(half_square(other), training.step, [other])
@@ -118,7 +62,7 @@ def test_one_optimizer_may_apply_several_times(switches):
     assert training.value(other) == [1.0]
 
 
-def test_one_optimizer_may_apply_to_several_steps(switches):
+def test_one_optimizer_may_apply_to_several_steps(v1_graph):
     training = Training()
     other_step = v1.get_variable("other_step", initializer=tf.constant(0, tf.int64))
     pairs = training.optimizer.compute_gradients(training.loss)
@@ -137,7 +81,7 @@ def reused(optimizer: Any, weights: Any, step: Any) -> Any:
         return optimizer.minimize(half_square(weights), step)
 
 
-def test_optimizers_of_a_scope_that_is_reused_share_one_counter(switches):
+def test_optimizers_of_a_scope_that_is_reused_share_one_counter(v1_graph):
     step = global_step()
     weights = v1.get_variable("w", initializer=tf.constant(START))
     optimizers = [drop_stale(-1), drop_stale(-1)]
@@ -149,7 +93,7 @@ def test_optimizers_of_a_scope_that_is_reused_share_one_counter(switches):
         assert session.run([optimizer.num_dropped() for optimizer in optimizers]) == [3, 3]
 
 
-def test_one_optimizer_counts_each_graph_on_its_own(switches):
+def test_one_optimizer_counts_each_graph_on_its_own(v1_graph):
     optimizer = drop_stale()
     first = Training(optimizer)
     assert first.run(late_by=1) == 1.0
@@ -179,7 +123,7 @@ def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(v1_graph):
     [list, tuple, iter, lambda pairs: (pair for pair in pairs), reversed, zip],
     ids=["list", "tuple", "iterator", "generator", "reversed", "zip"],
 )
-def test_pairs_may_be_any_iterable(switches, kind):
+def test_pairs_may_be_any_iterable(v1_graph, kind):
     training = Training()
     pairs = training.optimizer.compute_gradients(training.loss)
     pairs = zip(*zip(*pairs, strict=True), strict=True) if kind is zip else kind(pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -18,6 +19,7 @@ from tests.support.drop_stale_support import (
     every_switches,
     global_step,
     half_square,
+    new_session,
     own_step,
 )
 
@@ -132,7 +134,7 @@ def test_forward_pass_waits_for_the_local_step(switches, model, make_step):
 @every_step
 @every_model
 def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(
-    switches, model, make_step
+    v1_graph, model, make_step
 ):
     training = Training(model=model, make_step=make_step)
     training.expect_late_updates_to_be_dropped(late_by=1)
@@ -148,6 +150,7 @@ def test_function_that_reads_the_variable_itself(v1_graph, make_step):
     assert_second_update_is_dropped(train, step, interlude, weights)
 
 
+@every_switches
 @every_step
 def test_under_a_forward_pass_that_reads_the_step_itself(switches, make_step):
     """Learning rates and noise may depend on the step; its read must not wait for itself."""
@@ -157,4 +160,58 @@ def test_under_a_forward_pass_that_reads_the_step_itself(switches, make_step):
         loss = half_square(interlude(tf.identity(weights) * scale))
     train = drop_stale().minimize(loss, step)
     assert_read_after_local_step(loss, weights)
+    assert_second_update_is_dropped(train, step, interlude, weights)
+
+
+def batch_norm(value: tf.Tensor) -> tf.Tensor:
+    """Returns a normalized batch; adds the updates of the moving averages to UPDATE_OPS."""
+    channels = value.shape[-1]
+    normalized, mean, variance = v1.nn.fused_batch_norm(
+        value, tf.ones([channels]), tf.zeros([channels]), is_training=True
+    )[:3]
+    for name, new in (("moving_mean", mean), ("moving_variance", variance)):
+        average = v1.get_variable(name, shape=[channels], trainable=False)
+        update = v1.assign_sub(average, (average - new) * 0.5)
+        v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
+    return normalized
+
+
+@every_switches
+def test_under_update_ops_of_a_batch_norm(switches):
+    step, interlude = global_step(), Interlude()
+    weights = v1.get_variable("w", initializer=tf.ones([2, 3]))
+    batch = tf.reshape(tf.range(8.0), [4, 2])
+    hidden = interlude(tf.matmul(batch, tf.convert_to_tensor(weights)))
+    normalized = batch_norm(tf.reshape(hidden, [4, 1, 1, 3]))
+    loss = half_square(normalized - 1.0)
+    updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+    assert len(updates) == 2
+    optimizer = drop_stale()
+    with tf.control_dependencies(updates):
+        train = optimizer.minimize(loss, step, [weights])
+    assert_read_after_local_step(loss, weights)
+    counts = [optimizer.num_accepted(), optimizer.num_dropped()]
+    advance = v1.assign_add(step, 1)
+    (average,) = [v for v in v1.global_variables() if v.op.name == "moving_mean"]
+    with new_session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(average.assign([0.0, 0.0, 0.0]))
+        interlude.action = lambda: session.run(advance)
+        assert session.run(train) == 1.0
+        np.testing.assert_array_equal(session.run(weights), np.ones([2, 3]))
+        np.testing.assert_array_equal(session.run(average), [3.5, 3.5, 3.5], "is not dropped")
+        interlude.action = lambda: None
+        assert session.run(train) == 1.0
+        assert session.run(step) == 2
+        assert session.run(counts) == [1, 1]
+
+
+def test_under_control_dependencies_on_the_whole_forward_pass(v1_graph):
+    step, interlude, weights = global_step(), Interlude(), vector()
+    loss = half_square(interlude(tf.identity(weights)))
+    optimizer = drop_stale()
+    with tf.control_dependencies([loss]):
+        pairs = optimizer.compute_gradients(tf.identity(loss))
+    assert_read_after_local_step(loss, weights)
+    train = optimizer.apply_gradients(pairs, step)
     assert_second_update_is_dropped(train, step, interlude, weights)

@@ -99,7 +99,7 @@ def test_slots_are_those_of_the_wrapped_optimizer(v1_graph, inner):
     assert training.optimizer.get_slot(training.weights, "none of them") is None
 
 
-def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(switches):
+def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(v1_graph):
     training = Training(model=two_tables)
     pairs = training.optimizer.compute_gradients(training.loss, var_list=training.variables)
     assert [variable for _, variable in pairs] == training.variables
@@ -111,7 +111,7 @@ def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(switches):
     np.testing.assert_array_equal(values, [[1.0, 2.0], [-3.0, -2.0], [1.0, 2.0]])
 
 
-def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(switches):
+def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(v1_graph):
     training = Training(model=two_tables)
     weights = training.variables[0]
     pairs = training.optimizer.compute_gradients(
@@ -126,7 +126,7 @@ def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(switches):
     np.testing.assert_array_equal(training.value(gradient), 2.0 * np.array(START))
 
 
-def test_gradients_may_be_changed_before_they_are_applied(switches):
+def test_gradients_may_be_changed_before_they_are_applied(v1_graph):
     training = Training(model=two_tables)
     pairs = training.optimizer.compute_gradients(training.loss, var_list=training.variables)
     changed = [

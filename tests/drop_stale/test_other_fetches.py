@@ -19,7 +19,7 @@ from tests.support.drop_stale_support import (
 v1 = tf.compat.v1
 
 
-def test_variables_of_the_loss_can_be_fetched(switches):
+def test_variables_of_the_loss_can_be_fetched(v1_graph):
     training = Training()
     loss, weights, read = training.value(
         [training.loss, training.weights, tf.identity(training.weights)]
@@ -29,21 +29,21 @@ def test_variables_of_the_loss_can_be_fetched(switches):
     np.testing.assert_array_equal(read, START)
 
 
-def test_fetching_the_loss_trains_and_counts_nothing(switches):
+def test_fetching_the_loss_trains_and_counts_nothing(v1_graph):
     training = Training()
     for _ in range(3):
         training.value([training.loss, training.weights])
     training.expect(step=0, weights=START, accepted=0, dropped=0)
 
 
-def test_variables_can_be_fetched_together_with_the_training(switches):
+def test_variables_can_be_fetched_together_with_the_training(v1_graph):
     training = Training()
     loss, _, _ = training.value([training.loss, training.weights, training.train])
     assert loss == np.sum(np.square(START)) / 2.0
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
-def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(switches):
+def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(v1_graph):
     """The loss cannot be computed yet, since its variables are read after the step."""
     training = Training()
     with new_session() as session:
@@ -55,7 +55,7 @@ def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(s
         assert session.run(training.loss) == np.sum(np.square(START)) / 2.0
 
 
-def test_variables_initialized_from_those_of_the_loss(switches):
+def test_variables_initialized_from_those_of_the_loss(v1_graph):
     """The variables are initialized in the order that programs with pretrained weights use."""
     weights = v1.get_variable("w", initializer=tf.constant(START))
     initial = weights.read_value() * 2.0
@@ -69,7 +69,7 @@ def test_variables_initialized_from_those_of_the_loss(switches):
         np.testing.assert_array_equal(session.run(copy), np.multiply(START, 2.0))
 
 
-def test_uninitialized_variables_are_reported(switches):
+def test_uninitialized_variables_are_reported(v1_graph):
     training = Training()
     with new_session() as session:
         report = v1.report_uninitialized_variables()
@@ -91,7 +91,7 @@ def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind
         assert session.run([training.step, training.optimizer.num_accepted()]) == [1, 1]
 
 
-def test_step_is_fetched_and_fed_as_ever(switches):
+def test_step_is_fetched_and_fed_as_ever(v1_graph):
     training = Training()
     assert training.value(training.step) == 0
     training.session.run(training.step.assign(41))
@@ -99,7 +99,7 @@ def test_step_is_fetched_and_fed_as_ever(switches):
     assert training.value(training.step) == 42
 
 
-def test_second_gradients_of_the_same_loss(switches):
+def test_second_gradients_of_the_same_loss(v1_graph):
     training = Training()
     (gradient,) = v1.gradients(training.loss, [training.weights])
     np.testing.assert_array_equal(training.value(gradient), START)
@@ -107,7 +107,7 @@ def test_second_gradients_of_the_same_loss(switches):
     np.testing.assert_array_equal(training.value(pairs[0][0]), np.multiply(START, 2.0))
 
 
-def test_optimizer_built_after_the_graph_has_run(switches):
+def test_optimizer_built_after_the_graph_has_run(v1_graph):
     """TensorFlow warns that a session does not see changes of operations that it has run."""
     weights, step = v1.get_variable("w", initializer=tf.constant(START)), global_step()
     loss = half_square(tf.convert_to_tensor(weights))
@@ -120,7 +120,7 @@ def test_optimizer_built_after_the_graph_has_run(switches):
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 2.0))
 
 
-def test_frozen_graph_for_predictions_needs_standard_operations_only(switches):
+def test_frozen_graph_for_predictions_needs_standard_operations_only(v1_graph):
     training = Training()
     with new_session() as session:
         session.run(v1.global_variables_initializer())

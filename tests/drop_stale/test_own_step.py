@@ -61,7 +61,7 @@ NAMES_AND_DTYPES = [
 @every_way
 @pytest.mark.parametrize(("name", "dtype"), NAMES_AND_DTYPES)
 @by_name("maker", MAKERS)
-def test_step_that_the_program_made_itself(switches, maker, name, dtype, apply):
+def test_step_that_the_program_made_itself(v1_graph, maker, name, dtype, apply):
     def make_step(step_dtype: tf.DType) -> Any:
         return maker(name, step_dtype)
 
@@ -72,6 +72,7 @@ def test_step_that_the_program_made_itself(switches, maker, name, dtype, apply):
     training.close()
 
 
+@every_switches
 @every_way
 @pytest.mark.parametrize("collections", [["mine"], []], ids=str)
 def test_step_in_none_of_the_usual_collections(switches, collections, apply):
@@ -100,14 +101,14 @@ def test_loss_that_is_a_function(v1_graph, apply):
 
 
 @every_way
-def test_nested_optimizers(switches, apply):
+def test_nested_optimizers(v1_graph, apply):
     training = Training(drop_stale(5, drop_stale(2)), make_step=own_step, apply=apply)
     assert [training.run(late_by) for late_by in (0, 4, 9)] == [0.0, 0.0, 1.0]
     assert training.value(training.step) == 14
     np.testing.assert_array_equal(training.value(training.weights), HALVED)
 
 
-def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_computation(switches):
+def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_computation(v1_graph):
     step = own_step()
     loss, _ = one_vector(Interlude())
     optimizer = drop_stale()
@@ -118,7 +119,7 @@ def test_name_and_scope_of_a_local_step_that_is_read_late_are_those_of_the_compu
     v1.get_default_graph().get_operation_by_name("worker/local_step")
 
 
-def test_gradients_may_be_applied_to_one_step_and_then_to_another(switches):
+def test_gradients_may_be_applied_to_one_step_and_then_to_another(v1_graph):
     """Each step variable has a local step of its own."""
     interlude = Interlude()
     loss, (weights,) = one_vector(interlude)
@@ -154,7 +155,7 @@ def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(switche
 
 
 @every_way
-def test_step_of_the_usual_name_and_another_dtype_is_a_value_error(switches, apply):
+def test_step_of_the_usual_name_and_another_dtype_is_a_value_error(v1_graph, apply):
     of_get_variable("global_step", tf.int64)
     with pytest.raises(ValueError, match=r"read, int64; got 'my_step:0' of dtype int32"):
         Training(step_dtype=tf.int32, make_step=own_step, apply=apply)
@@ -168,13 +169,13 @@ def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(switches,
         drop_stale().compute_gradients(one_vector(Interlude())[0])
 
 
-def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(switches):
+def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(v1_graph):
     with v1.variable_scope("scope"):
         of_get_variable("global_step", tf.int32)
     Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
-def test_placeholder_of_the_usual_name_is_not_the_global_step(switches):
+def test_placeholder_of_the_usual_name_is_not_the_global_step(v1_graph):
     v1.placeholder(tf.int64, [], name="global_step")
     Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
@@ -227,7 +228,7 @@ def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dt
 @every_way
 @every_dtype
 @pytest.mark.parametrize("name", ["global_step", "my_step"])
-def test_monitored_training_session_trains_with_any_step(switches, name, dtype, apply):
+def test_monitored_training_session_trains_with_any_step(v1_graph, name, dtype, apply):
     def make_step(step_dtype: tf.DType) -> Any:
         return of_get_variable(name, step_dtype)
 

@@ -61,7 +61,7 @@ def train_until(last_step: int, directory: str) -> tuple[int, int]:
     return int(accepted), int(dropped)
 
 
-def test_monitored_session_trains_saves_and_goes_on(switches, tmp_path):
+def test_monitored_session_trains_saves_and_goes_on(v1_graph, tmp_path):
     assert train_until(6, str(tmp_path)) == (3, 3)
     last = tf.train.latest_checkpoint(str(tmp_path))
     assert tf.train.load_variable(last, "global_step") == 6
@@ -74,7 +74,7 @@ def test_monitored_session_trains_saves_and_goes_on(switches, tmp_path):
     np.testing.assert_array_equal(tf.train.load_variable(last, "w"), np.divide(START, 16.0))
 
 
-def test_monitored_session_writes_the_summaries(switches, tmp_path):
+def test_monitored_session_writes_the_summaries(v1_graph, tmp_path):
     train_until(4, str(tmp_path))
     (path,) = tmp_path.glob("events*")
     ratios, histograms = [], []
@@ -88,7 +88,7 @@ def test_monitored_session_writes_the_summaries(switches, tmp_path):
     assert max(histograms) <= 4
 
 
-def test_supervisor_trains_and_saves(switches, tmp_path):
+def test_supervisor_trains_and_saves(v1_graph, tmp_path):
     training = Training()
     advance = v1.assign_add(training.step, 1)
     supervisor = v1.train.Supervisor(
@@ -112,15 +112,7 @@ def test_supervisor_trains_and_saves(switches, tmp_path):
     np.testing.assert_array_equal(tf.train.load_variable(path, "w"), np.divide(START, 4.0))
 
 
-def test_operations_of_a_finalized_graph_can_be_run(switches):
-    training = Training()
-    training.run()
-    training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
-    v1.get_default_graph().finalize()
-    assert training.run(late_by=1) == 1.0
-
-
-def test_result_may_be_run_through_a_callable(switches):
+def test_result_may_be_run_through_a_callable(v1_graph):
     training = Training()
     train = training.session.make_callable(training.train)
     assert [train() for _ in range(3)] == [0.0] * 3
@@ -185,7 +177,7 @@ def test_inside_a_branch(switches):
         np.testing.assert_array_equal(session.run(inside.weights), np.divide(START, 2.0))
 
 
-def test_inside_both_branches_one_counter_serves(switches):
+def test_inside_both_branches_one_counter_serves(v1_graph):
     inside = Inside()
     chosen = v1.placeholder(tf.bool, [])
     train = v1.cond(
@@ -220,6 +212,7 @@ def test_loss_of_many_iterations_is_one_update(switches):
         assert session.run(weights) == [1.0], "the gradient of w**4 / 4 is w**3"
 
 
+@every_switches
 @pytest.mark.parametrize("second", ["same", "other"])
 def test_loss_of_a_loop_can_be_differentiated_again(switches, second):
     step = global_step()

@@ -243,6 +243,13 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored(launch):
         (["--", "true"], 2, "the following arguments are required: --workers"),
         (["--workers", "1", "--no-option", "true"], 2, "unrecognized arguments: --no-option"),
         (["--workers", "1", "--log-dir", "/dev/null", "--", "true"], 2, "--log-dir: "),
+        (["--workers", "1", "--ports", "2222", "--", "true"], 2, "2 different ports.*got 2222"),
+        (["--workers", "1", "--ports", "7,7", "--", "true"], 2, "2 different ports.*got 7, 7"),
+        (["--workers", "1", "--ports", "0-9", "--", "true"], 2, "ports from 1 to 65535, got 0-9"),
+        (["--workers", "1", "--ports", "9-8", "--", "true"], 2, "ports from 1 to 65535, got 9-8"),
+        (["--workers", "1", "--jobs", "ps", "--", "true"], 2, "two different names, got 'ps'"),
+        (["--workers", "1", "--jobs", "a,a", "--", "true"], 2, "two different names, got 'a,a'"),
+        (["--workers", "1", "--", "true", "{hosts:chief}"], 2, "no job 'chief', only ps and wor"),
         (["--workers", "1", "--", "no-such-command", "x"], 127, "not found: no-such-command"),
         (["--workers", "1", "no-such-command", "--ps", "x"], 127, "not found: no-such-command"),
     ],
@@ -255,7 +262,7 @@ def test_an_error_of_use_starts_nothing(arguments, status, message, tmp_path, mo
     assert ended.value.code == status
     output, errors = capsys.readouterr()
     assert output == ""
-    assert message in errors
+    assert re.search(message, errors, re.DOTALL)
     assert errors.startswith("usage: " if status == 2 else "condacc launch: ")
     assert not (tmp_path / "launch_logs").exists()
 

@@ -99,24 +99,6 @@ def test_without_an_address_of_localhost_it_says_so(monkeypatch, capsys):
     assert "error: no server can listen on localhost: [Errno -2] Name" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--ports", "2222", "--", "true"], "expected 2 different ports.*, got 2222"),
-        (["--ports", "2222,2222", "--", "true"], "expected 2 different ports.*, got 2222, 2222"),
-        (["--ports", "0-9", "--", "true"], "must be ports from 1 to 65535, got 0-9"),
-        (["--ports", "9-8", "--", "true"], "must be ports from 1 to 65535, got 9-8"),
-        (["--jobs", "ps", "--", "true"], "must be two different names, got 'ps'"),
-        (["--jobs", "a,a", "--", "true"], "must be two different names, got 'a,a'"),
-        (["--", "true", "{hosts:chief}"], "there is no job 'chief', only ps and worker"),
-    ],
-)
-def test_wrong_ports_and_jobs_are_refused(capsys, arguments, message):
-    with pytest.raises(SystemExit, match="2"):
-        main(["--workers", "1", *arguments])
-    assert re.search(message, capsys.readouterr().err.replace("\n", " "))
-
-
 def test_a_task_inherits_the_environment_but_not_the_terminal(launch, monkeypatch):
     monkeypatch.setenv("OF_THE_USER", "kept")
     monkeypatch.setenv("TF_CONFIG", "{}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from tests.processes.parent_process import end_with_parent
+from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
 from tests.support.gpus import skip_on_gpu
 from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import LogReader
@@ -75,6 +77,16 @@ class ForkedCluster:
         self.statuses: dict[Task, int] = {}
         self._be = be
         self._num_started = 0
+        self._enter_host: Callable[[Task], None] = lambda who: None
+
+    def put_on(self, hosts: SeparateHosts, host_of: Callable[[Task], int]) -> None:
+        """Puts each process on one of the hosts, whose ports are all free."""
+        ports = itertools.count(31_000)
+        self.spec = {
+            job: [f"{ADDRESSES[host_of((job, i))]}:{next(ports)}" for i in range(len(addresses))]
+            for job, addresses in self.spec.items()
+        }
+        self._enter_host = lambda who: hosts.enter(host_of(who))
 
     def __enter__(self) -> ForkedCluster:
         return self
@@ -191,6 +203,7 @@ class ForkedCluster:
         status = 1
         try:
             end_with_parent(parent)
+            self._enter_host(who)
             errors = os.open(self._stderr_path(who), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
             os.dup2(errors, 2)
             sys.stderr = open(2, "w", buffering=1, closefd=False)  # pytest has replaced it.

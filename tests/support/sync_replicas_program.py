@@ -12,9 +12,15 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.sync_replicas_log import PushLog
+from tests.support.waiting import PATIENCE_SECS
 from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
+# Arguments of a monitored session that saves and logs nothing, and waits for its threads.
+QUIET: dict[str, Any] = {
+    **dict.fromkeys(("save_checkpoint_secs", "save_summaries_steps", "log_step_count_steps")),
+    "stop_grace_period_secs": PATIENCE_SECS,
+}
 
 
 class LoggingDescent(v1.train.GradientDescentOptimizer):
@@ -46,6 +52,55 @@ class LoggingDescent(v1.train.GradientDescentOptimizer):
         return passed, variable
 
 
+def own_step(name: str, dtype: tf.DType = tf.int64, **arguments: Any) -> Any:
+    """Returns a global step that is made under a name of its own."""
+    return v1.get_variable(
+        name,
+        initializer=tf.constant(0, dtype),
+        trainable=False,
+        collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
+        **arguments,
+    )
+
+
+def monitored(
+    optimizer: Any,
+    target: str = "",
+    is_chief: bool = True,
+    hooks: Iterable[Any] = (),
+    first_hooks: Iterable[Any] = (),
+    num_tokens: int = -1,
+    **arguments: Any,
+) -> Any:
+    """Returns a monitored session of the default graph, which saves and logs nothing by default.
+
+    Args:
+        optimizer: The optimizer, whose hook comes between the others.
+        target: Target of the session.
+        is_chief: Whether it is that of a chief. The chief's must be made first.
+        hooks: Hooks that come after that of the optimizer.
+        first_hooks: Hooks that come before it.
+        num_tokens: Argument of `make_session_run_hook`.
+        **arguments: Further arguments of the session.
+    """
+    return v1.train.MonitoredTrainingSession(
+        target,
+        is_chief,
+        hooks=[*first_hooks, optimizer.make_session_run_hook(is_chief, num_tokens), *hooks],
+        **{**QUIET, **arguments},
+    )
+
+
+class Restored(v1.train.SessionRunHook):
+    """Logs what a chief has restored before it opens the gate."""
+
+    def __init__(self, log: PushLog, restored: Callable[[Any], dict[str, Any]]) -> None:
+        self._log, self._restored = log, restored
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._log.add("restored", **self._restored(session))
+
+
 class Program(abc.ABC):
     """The graph of a worker and its sessions.
 
@@ -67,30 +122,13 @@ class Program(abc.ABC):
     def restored(self, session: Any) -> dict[str, Any]:
         """Returns what the log is to say about the state in which a chief begins."""
 
-    def hook(self, num_tokens: int = -1) -> Any:
-        return self.optimizer.make_session_run_hook(self.is_chief, num_tokens)
+    def hook(self) -> Any:
+        return self.optimizer.make_session_run_hook(self.is_chief)
 
-    def session(
-        self,
-        target: str,
-        hooks: Iterable[Any] = (),
-        first_hooks: Iterable[Any] = (),
-        **arguments: Any,
-    ) -> Any:
+    def session(self, target: str, hooks: Iterable[Any] = (), **arguments: Any) -> Any:
         """Returns a monitored session of this worker. The chief's must be made first."""
-        settings: dict[str, Any] = {
-            "save_checkpoint_secs": None,
-            "save_summaries_steps": None,
-            "log_step_count_steps": None,
-            "stop_grace_period_secs": 10,
-        }
         with self.graph.as_default():
-            return v1.train.MonitoredTrainingSession(
-                master=target,
-                is_chief=self.is_chief,
-                hooks=[*first_hooks, self.hook(), *hooks],
-                **{**settings, **arguments},
-            )
+            return monitored(self.optimizer, target, self.is_chief, hooks, **arguments)
 
     def run(self, session: Any) -> int:
         """Makes a step; returns the global step after it."""
@@ -104,14 +142,13 @@ class Model(Program):
         task: Number of the worker; worker 0 is the chief, unless `is_chief` says something else.
         replicas: Number of gradients in a round.
         total: Number of workers.
-        log: Log of the pushes and, if `logs_takes`, of the takes.
+        log: Log of the pushes and, in a chief, of the takes.
         name: Name of the optimizer, and prefix of the variables.
         variables: Names of the variables.
         device: Device function or name, or None.
         stops_before: Name of a variable. Each step stops before it computes the gradient of this
-            variable, until `permit` was run. "" stops it before all gradients, None never.
+            variable, until `permit` was run.
         sleep: Called before the gradient of the last variable is ready.
-        compute: Called at the begin of each step.
         configure: Arguments of the optimizer's `configure`.
     """
 
@@ -126,9 +163,7 @@ class Model(Program):
         device: Any = None,
         stops_before: str | None = None,
         sleep: Callable[[], Any] | None = None,
-        compute: Callable[[], Any] = lambda: None,
         configure: Mapping[str, Any] | None = None,
-        logs_takes: bool = True,
         use_resource: bool = True,
         step_dtype: tf.DType = tf.int64,
         first: int = 0,
@@ -137,16 +172,13 @@ class Model(Program):
         self.task, self.log, self.replicas = task, log, replicas
         self.is_chief = task == 0 if is_chief is None else is_chief
         self._numbers = itertools.count(first + 1)
-        self._compute = compute
         self.graph = tf.Graph()
         worker = f"/job:worker/task:{task}" if device is not None else ""
         with self.graph.as_default(), v1.device(device):
-            self.step = v1.get_variable(
+            self.step = own_step(
                 f"{name}_step" if name != "sync_replicas" else "global_step",
-                initializer=tf.constant(0, step_dtype),
-                trainable=False,
+                step_dtype,
                 use_resource=use_resource,
-                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
             )
             self.variables = [
                 v1.get_variable(
@@ -156,13 +188,11 @@ class Model(Program):
                 )
                 for each in variables
             ]
-            self.short_names = list(variables)
             with v1.device(worker):
                 if stops_before is not None:
                     permits = v1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
                     self.permit = permits.enqueue(True)
-                with tf.control_dependencies([permits.dequeue()] if stops_before == "" else []):
-                    value = v1.py_func(self._next_value, [], tf.float64, stateful=True)
+                value = v1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
                 gradients = []
                 for each in variables:
@@ -172,7 +202,7 @@ class Model(Program):
                 if sleep is not None:
                     gradients[-1] = self._after(sleep, gradients[-1])
             descent: Any = v1.train.GradientDescentOptimizer(-1.0)
-            if logs_takes and self.is_chief:
+            if self.is_chief:
                 descent = LoggingDescent(log, worker, replicas)
             self.optimizer = tf_condacc.SyncReplicasOptimizer(descent, replicas, total, name=name)
             self.optimizer.configure(**(configure or {}))
@@ -197,7 +227,6 @@ class Model(Program):
         return {"weights": self.weights(session), "round": round_}
 
     def _next_value(self) -> np.float64:
-        self._compute()
         number = (self.task + 1) * 10**7 + next(self._numbers)
         self.log.add("value", task=self.task, value=self.replicas * number)
         return np.float64(self.replicas * number)

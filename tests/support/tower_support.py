@@ -86,11 +86,33 @@ def replicate(
     labels: Any = None,
     mode: str = ModeKeys.TRAIN,
     loss_reduction: str = SUM,
+    devices: Sequence[str] | None = None,
     **more: Any,
 ) -> Any:
     """Returns the spec of a model with towers, in the current graph."""
-    replicated = tf_condacc.replicate_model_fn(model_fn, loss_reduction, devices=cpus(num_towers))
+    devices = devices or cpus(num_towers)
+    replicated = tf_condacc.replicate_model_fn(model_fn, loss_reduction, devices=devices)
     return replicated(features, labels, mode, **more)
+
+
+def trained(
+    model_fn: Callable[..., Any], num_towers: int, features: Any, steps: int = 1, **more: Any
+) -> list[Any]:
+    """Returns the trainable variables after steps of a model with towers, in a graph of its own.
+
+    Args:
+      model_fn: The model.
+      num_towers: Number of towers.
+      features: Features, or None. An array is split like a tensor.
+      steps: Number of steps.
+      **more: Further arguments of `replicate`.
+    """
+    with tf.Graph().as_default():
+        spec = replicate(model_fn, num_towers, features, **more)
+        with initialized_session() as session:
+            for _ in range(steps):
+                session.run(spec.train_op)
+            return session.run(v1.trainable_variables())
 
 
 def sum_of(

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.gpus import skip_on_gpu
+from tests.support.sync_replicas_program import monitored
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.sync_replicas.bundling import sent_in_bundles
 
@@ -129,12 +130,7 @@ def test_one_message_takes_all_small_gradients_to_a_server(two_ps):
                 v1.train.GradientDescentOptimizer(1.0), 2, 1, name="packing"
             )
             train = optimizer.minimize(tf.add_n(losses), step)
-        with v1.train.MonitoredTrainingSession(
-            two_ps.targets[0],
-            hooks=[optimizer.make_session_run_hook(True)],
-            save_checkpoint_secs=None,
-            save_summaries_steps=None,
-        ) as session:
+        with monitored(optimizer, two_ps.targets[0]) as session:
             received = []
             for value, fetch in ((1.0, train), (3.0, train.op)):
                 metadata = v1.RunMetadata()

@@ -6,9 +6,10 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.support.sync_replicas_program import monitored
 from tests.support.waiting import PATIENCE_SECS, Background, until
-from tests.sync_replicas.training import OneProcess, Training
-from tf_condacc._ops.native import ops
+from tests.sync_replicas.test_programs import Program
+from tests.sync_replicas.training import OneProcess
 from tf_condacc._optimizers.sync_replicas.recovery import (
     aborting_if_server_is_lost,
     recover_cancelled_steps,
@@ -43,31 +44,6 @@ def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp
     run.check(base)
 
 
-def test_of_two_chiefs_the_first_one_ends_with_an_error(two_ps, training):
-    run = training(two_ps, 2, 2)
-    run.start(0)
-    waiting = run.steps_on_thread(0)
-    run.await_state(lambda state: state.num_complete == 1)
-    first, first_session = run.models[0], run.sessions[0]
-    second = Training.new_model(run, 0, first=100)
-    run.start(0)
-    run.log.events.clear()
-    base = run.weights()
-    run.start(1)
-    waiting.error()  # Or None: the step began before it was replaced.
-    run.running.remove(waiting)
-    # It was a worker as well, and gets no slot of its successor's round.
-    with pytest.raises(tf.errors.FailedPreconditionError, match="replaced|another chief"):
-        first_session.run(first.train)
-    run.steps_on_thread(0, 2)
-    run.steps_on_thread(1, 2)
-    run.join()
-    assert run.models[0] is second
-    with pytest.raises(tf.errors.FailedPreconditionError, match="another chief"):
-        first_session.close()
-    run.check(base)
-
-
 def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
     run = training(two_ps, 2, 2)
     run.start(0)
@@ -83,81 +59,38 @@ def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
     run.join()
 
 
-def test_training_ends_at_once_for_everybody(two_ps, training):
-    """The chief of the original waits for its queue runner until a time limit has passed."""
-    run = training(two_ps, 2, 2)
-    run.start(last_step=5, stop_grace_period_secs=10 * PATIENCE_SECS)
-    run.train_on_thread(0)
-    run.train_on_thread(1)
-    run.join()
-    assert not run.gate_state().open
-    run.check()
-
-
-def supervised(name: str, place: OneProcess, has_init_op: bool):
-    """Builds a program for the original, with a Supervisor, and returns how to train with it.
-
-    Args:
-        name: Name of the optimizer.
-        place: Where it trains.
-        has_init_op: Whether the program runs `chief_init_op`, as those for TensorFlow 0.12 do not.
-    """
-    graph = tf.Graph()
-    with graph.as_default():
-        step = v1.train.get_or_create_global_step()
-        weights = v1.get_variable(f"{name}_w", initializer=[0.0])
-        optimizer = tf_condacc.SyncReplicasOptimizer(
-            v1.train.GradientDescentOptimizer(-1.0), 1, 1, name=name
-        )
-        train = optimizer.apply_gradients([(tf.constant([1.0]), weights)], step)
-        runner = optimizer.get_chief_queue_runner()
-        tokens = optimizer.get_init_tokens_op()
-        of_optimizer = {
-            "local_init_op": optimizer.chief_init_op,
-            "ready_for_local_init_op": optimizer.ready_for_local_init_op,
-        }
-        supervisor = v1.train.Supervisor(
-            graph=graph,
-            is_chief=True,
-            init_op=v1.global_variables_initializer(),
-            **of_optimizer if has_init_op else {},
-            recovery_wait_secs=1,
-            stop_grace_secs=PATIENCE_SECS,
-            global_step=step,
-            summary_op=None,
-        )
-        session = supervisor.prepare_or_wait_for_session(place.ps_target)
-        supervisor.start_queue_runners(session, [runner])
-        session.run(tokens)
-    return supervisor, session, train, weights
-
-
-def place_gate_is_open(place: OneProcess, name: str) -> bool:
-    with tf.Graph().as_default(), v1.Session(place.ps_target) as session:
-        gate = ops.condacc_sync_gate(shared_name=f"{name}/gate")
-        return session.run(ops.condacc_sync_gate_state(gate)).open
-
-
 @pytest.mark.parametrize("has_init_op", [True, False])
-def test_a_program_with_a_supervisor_trains_and_ends(training, has_init_op):
-    place = OneProcess()
-    supervisor, session, train, weights = supervised("supervised", place, has_init_op)
+def test_a_program_with_a_supervisor_trains_and_ends(has_init_op):
+    """Programs for TensorFlow 0.12 have no `chief_init_op`."""
+    program = Program(OneProcess(), 0, f"supervised{has_init_op}", replicas=1)
+    supervisor = program.supervisor(has_init_op)
+    with program.graph.as_default():
+        session = supervisor.prepare_or_wait_for_session(program.target)
+        supervisor.start_queue_runners(session, [program.runner])
+        session.run(program.tokens)
     for _ in range(5):
-        session.run(train)
-    assert session.run(weights) == [5.0]
+        session.run(program.train)
+    assert session.run(program.weight) == 5.0
     supervisor.stop()  # The original's raises after 120 s, because its queue runner waits on.
-    assert not place_gate_is_open(place, "supervised")
+    with v1.Session(program.target, graph=program.graph) as session:
+        assert not session.run(program.gate_state.open)
 
 
 @pytest.mark.parametrize("end", ["stop", "request_stop"])
-def test_a_session_that_is_closed_before_the_supervisor_stops_is_no_error(training, end, capfd):
-    supervisor, session, train, _ = supervised(f"closed_{end}", OneProcess(), True)
-    session.run(train)
+def test_a_session_that_is_closed_before_the_supervisor_stops_is_no_error(end, capfd):
+    program = Program(OneProcess(), 0, f"closed_{end}", replicas=1)
+    supervisor = program.supervisor()
+    with program.graph.as_default():
+        session = supervisor.prepare_or_wait_for_session(program.target)
+        threads = supervisor.start_queue_runners(session, [program.runner])
+        session.run(program.train)
     with session:
         pass
-    threads = supervisor.coord._registered_threads
-    names = {each.name: each for each in threads if each.name.startswith("QueueRunnerThread")}
-    (runner,) = (each for name, each in names.items() if not name.endswith("close_on_stop"))
+    (runner,) = (
+        each
+        for each in threads
+        if each.name.startswith("QueueRunnerThread") and not each.name.endswith("close_on_stop")
+    )
     until(lambda: not runner.is_alive(), "the queue runner learns of the end by itself")
     getattr(supervisor, end)()
     supervisor.coord.join(stop_grace_period_secs=PATIENCE_SECS)
@@ -246,10 +179,8 @@ def test_two_optimizers_in_one_graph_have_a_gate_each(v1_graph):
         optimizer.apply_gradients([(tf.constant([1.0]), variable)], step)
         for optimizer, variable in zip(optimizers, variables, strict=True)
     ]
-    hooks = [optimizer.make_session_run_hook(True) for optimizer in optimizers]
-    with v1.train.MonitoredTrainingSession(
-        hooks=hooks, save_checkpoint_secs=None, save_summaries_steps=None
-    ) as session:
+    others = [optimizer.make_session_run_hook(True) for optimizer in optimizers[1:]]
+    with monitored(optimizers[0], hooks=others) as session:
         for _ in range(6):
             for each in train:
                 session.run(each)

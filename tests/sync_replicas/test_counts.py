@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import collections
 import itertools
-import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.waiting import PATIENCE_SECS
 from tests.sync_replicas.one_worker import updates_of
 from tests.sync_replicas.training import OneProcess
 
@@ -69,41 +67,3 @@ def test_each_update_has_the_gradients_of_the_workers_that_have_come(
     }
     if replicas >= total >= num_workers:
         assert with_slots == set(range(num_workers))
-
-
-def test_the_first_round_waits_for_a_listed_worker(two_ps, training, monkeypatch):
-    """Of three listed workers, two are needed."""
-    config = {"cluster": two_ps.spec, "task": {"type": "worker", "index": 0}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    run = training(two_ps, 2, 2, configure={"start_secs": PATIENCE_SECS})
-    run.start(0)
-    waiting = run.steps_on_thread(0)
-    run.await_state(lambda state: state.num_complete == 1)
-    run.start(1)
-    assert not waiting.done and run.gate_state().num_complete == 1
-    run.steps_on_thread(1)
-    run.join()
-    run.check()
-
-
-def test_explicit_tokens_wait_for_the_workers_that_they_need(two_ps, training):
-    """As in the original, where a worker without a token waits for the others."""
-    run = training(two_ps, 2, 2)
-    for model in run.models:
-        with model.graph.as_default():
-            run.sessions[model.task] = v1.train.MonitoredTrainingSession(
-                two_ps.targets[model.task],
-                model.is_chief,
-                hooks=[model.hook(num_tokens=0)],
-                save_checkpoint_secs=None,
-                save_summaries_steps=None,
-                log_step_count_steps=None,
-            )
-        if model.is_chief:
-            waiting = run.steps_on_thread(0)
-            run.await_state(lambda state: state.num_complete == 1)
-    # Both have come, and the chief waits nevertheless.
-    assert not waiting.done and run.gate_state().num_complete == 1
-    run.steps_on_thread(1)
-    run.join()
-    run.check()

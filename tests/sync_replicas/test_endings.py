@@ -163,15 +163,7 @@ def test_a_normal_end_of_the_chief_ends_the_training_of_all(two_ps, how):
 def test_a_supervisor_ends_the_training_only_without_an_error(two_ps, error):
     """It does not pass the errors on that no program handles, such as that of Ctrl-C."""
     chief = Program(two_ps, 0, f"ending{next(_names)}", replicas=1)
-    with chief.graph.as_default():
-        supervisor = v1.train.Supervisor(
-            graph=chief.graph,
-            init_op=chief.init,
-            local_init_op=chief.optimizer.chief_init_op,
-            ready_for_local_init_op=chief.optimizer.ready_for_local_init_op,
-            global_step=chief.step,
-            summary_op=None,
-        )
+    supervisor = chief.supervisor()
 
     def train() -> None:
         with supervisor.managed_session(chief.target, start_standard_services=False) as session:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,8 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 import tf_condacc
-from tests.support.waiting import Background, in_threads, until_set, work
+from tests.support.sync_replicas_program import monitored, own_step
+from tests.support.waiting import in_threads, work
 from tests.sync_replicas.training import OneProcess
 
 v1 = tf.compat.v1
@@ -35,15 +35,9 @@ class Worker:
         self.graph = tf.Graph()
         self.is_chief = task == 0
         self._chance = random.Random(task)
-        self._has_slot = threading.Event()
         worker = f"/job:worker/task:{task}" if device is not None else ""
         with self.graph.as_default(), v1.device(device):
-            self.step = v1.get_variable(
-                f"{name}_step",
-                initializer=tf.constant(0, tf.int64),
-                trainable=False,
-                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
-            )
+            self.step = own_step(f"{name}_step")
             shape, initializer = [8], v1.ones_initializer()
             self.dense = v1.get_variable(f"{name}_w", shape, initializer=initializer)
             self.rows = v1.get_variable(f"{name}_e", [4, 8], initializer=initializer)
@@ -57,11 +51,7 @@ class Worker:
                     EXAMPLES, [tf.minimum(self.place.round, ROUNDS - 1), self.place.slot]
                 )
                 wait = v1.py_func(self._wait, [self.place.slot], [])
-                self._hangs = v1.placeholder_with_default(False, [])
                 with tf.control_dependencies([wait]):
-                    never = v1.FIFOQueue(1, [tf.bool], [[]]).dequeue
-                    hang = v1.cond(self._hangs, never, lambda: tf.constant(False))
-                with tf.control_dependencies([hang]):
                     example = tf.identity(example)
                 indices = tf.stack([self.place.slot, 3])  # All slots have row 3.
                 rows = tf.IndexedSlices(tf.stack([example, example * 0.5]), indices)
@@ -70,40 +60,20 @@ class Worker:
 
     def _wait(self, slot: int) -> None:
         """Delays the step that has claimed a slot."""
-        self._has_slot.set()
         work(self._chance.random() / 50)
-
-    def run_and_die(self, seen: list[Any]) -> None:
-        """Makes two steps, and is lost in the middle of the third one."""
-        fetches = [self.train, *self.place]
-        for _ in range(2):
-            seen.append(tuple(self.session.run(fetches)[1:]))
-        self._has_slot.clear()
-        step = Background(self.session.run, fetches, {self._hangs: True})
-        until_set(self._has_slot, "the third step has a slot")
-        self.session._tf_sess().close()
-        assert isinstance(step.error(), (tf.errors.OpError, RuntimeError))
 
     def open(self, target: str) -> None:
         """Makes the session. The chief's must be made first."""
         with self.graph.as_default():
-            self.session = v1.train.MonitoredTrainingSession(
-                target,
-                self.is_chief,
-                hooks=[self.optimizer.make_session_run_hook(self.is_chief)],
-                save_checkpoint_secs=None,
-                save_summaries_steps=None,
-            )
+            self.session = monitored(self.optimizer, target, self.is_chief)
 
-    def run(self, seen: list[Any], all_have_come: threading.Event | None = None) -> None:
-        """Trains until the end. The chief appends the weights, and waits for workers to come."""
+    def run(self, seen: list[Any]) -> None:
+        """Trains until the end. The chief appends the weights."""
         with self.session as session:
             while not session.should_stop() and session.run(self.step) < ROUNDS:
                 seen.append(tuple(session.run([self.train, *self.place])[1:]))
             if self.is_chief:
                 seen.append(session.run([self.dense, self.rows]))
-            if all_have_come is not None:
-                until_set(all_have_come, "all workers have come")
 
 
 def trained(place: Any, deterministic: bool | None, workers: int) -> tuple[bytes, list[Any]]:
@@ -140,31 +110,6 @@ def test_the_weights_do_not_depend_on_which_worker_comes_first(place):
     weights, places = trained(place, True, SLOTS)
     assert weights == expected()
     assert set(places) >= set(itertools.product(range(ROUNDS), range(SLOTS)))
-
-
-def test_the_weights_do_not_depend_on_workers_that_are_lost(two_ps):
-    name = f"ordered{next(_numbers)}"
-
-    def new(task: int) -> Worker:
-        made = Worker(task, name, two_ps.device(task), True)
-        made.open(two_ps.targets[task])
-        return made
-
-    workers = [new(task) for task in range(SLOTS)]
-    places: list[list[Any]] = [[] for _ in workers]
-
-    has_returned = threading.Event()
-
-    def die_and_return() -> None:
-        workers[2].run_and_die(places[2])
-        again = new(2)
-        has_returned.set()
-        again.run(places[2])
-
-    runs = [lambda k=k: workers[k].run(places[k], has_returned) for k in range(2)]
-    in_threads(*runs, die_and_return)
-    assert b"".join(each.tobytes() for each in places[0].pop()) == expected()
-    assert 2 <= len(places[2]), "the last worker was lost in its third step"
 
 
 def test_fewer_workers_than_slots_make_the_same_updates():

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.sync_replicas_log import check_weights
+from tests.support.sync_replicas_program import monitored
 from tests.sync_replicas.training import OneProcess
 
 v1 = tf.compat.v1
@@ -43,11 +44,7 @@ def train_in_rounds(make, rounds: int = 3, workers: int = 2):
         optimizer.configure(**configure)
         train = optimizer.minimize(loss, step)
         averaged = [averages.average(v) for v in variables] if averages else []
-        with v1.train.MonitoredTrainingSession(
-            hooks=[optimizer.make_session_run_hook(True)],
-            save_checkpoint_secs=None,
-            save_summaries_steps=None,
-        ) as session:
+        with monitored(optimizer) as session:
             for i in range(rounds * workers):
                 session.run(train, {which: i % workers})
             while session.run(step) < rounds:
@@ -157,11 +154,7 @@ def test_a_variable_without_a_gradient_is_left_alone(v1_graph):
     optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)
     pairs = [(tf.constant([1.0]), variables[0]), (None, variables[1])]
     train = optimizer.apply_gradients(pairs, step)
-    with v1.train.MonitoredTrainingSession(
-        hooks=[optimizer.make_session_run_hook(True)],
-        save_checkpoint_secs=None,
-        save_summaries_steps=None,
-    ) as session:
+    with monitored(optimizer) as session:
         session.run(train)
         while session.run(step) < 1:
             pass

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -17,8 +17,8 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.many_threads import join_queue_runners
+from tests.support.sync_replicas_program import QUIET, own_step
 from tests.support.waiting import PATIENCE_SECS, Background, in_threads, until
-from tests.sync_replicas.training import OneProcess
 
 v1 = tf.compat.v1
 _names = itertools.count()
@@ -40,12 +40,7 @@ class Program:
         self.is_chief = task == 0
         self.graph = tf.Graph()
         with self.graph.as_default(), v1.device(place.device(task)):
-            self.step = v1.get_variable(
-                f"{name}_step",
-                initializer=tf.constant(0, tf.int64),
-                trainable=False,
-                collections=[v1.GraphKeys.GLOBAL_VARIABLES, v1.GraphKeys.GLOBAL_STEP],
-            )
+            self.step = own_step(f"{name}_step")
             self.weight = v1.get_variable(f"{name}_w", initializer=tf.zeros([], tf.float64))
             self.optimizer = tf_condacc.SyncReplicasOptimizer(
                 v1.train.GradientDescentOptimizer(-replicas), replicas, name=name
@@ -56,6 +51,7 @@ class Program:
             self.local_init = v1.local_variables_initializer()
             self.gate_state = self.optimizer._graph.gate.state()
             self.runner = self.optimizer.get_chief_queue_runner()
+            self.tokens = self.optimizer.get_init_tokens_op()
 
     def hook(self) -> Any:
         return self.optimizer.make_session_run_hook(self.is_chief, num_tokens=0)
@@ -67,10 +63,24 @@ class Program:
                 self.target,
                 self.is_chief,
                 hooks=[*hooks, v1.train.StopAtStepHook(last_step=STEPS)],
-                save_checkpoint_secs=None,
-                save_summaries_steps=None,
-                log_step_count_steps=None,
-                stop_grace_period_secs=PATIENCE_SECS,
+                **QUIET,
+            )
+
+    def supervisor(self, has_init_op: bool = True) -> Any:
+        """Returns a Supervisor of the chief, as programs for TensorFlow 0.12 or for later ones."""
+        of_optimizer = {
+            "local_init_op": self.optimizer.chief_init_op,
+            "ready_for_local_init_op": self.optimizer.ready_for_local_init_op,
+        }
+        with self.graph.as_default():
+            return v1.train.Supervisor(
+                graph=self.graph,
+                init_op=self.init,
+                **of_optimizer if has_init_op else {},
+                recovery_wait_secs=1,
+                stop_grace_secs=PATIENCE_SECS,
+                global_step=self.step,
+                summary_op=None,
             )
 
     def session(self) -> Any:
@@ -141,104 +151,98 @@ def test_a_runner_of_the_collection_beside_the_hook_of_each_worker(pair, idle_me
     assert pair[0].optimizer.get_name() in line
 
 
+@contextlib.contextmanager
+def runners() -> Iterator[Callable[[Program, Any], None]]:
+    """Yields a function that starts the queue runner of a program; all end with the context."""
+    coordinator = tf.train.Coordinator()
+    yield lambda program, session: program.runner.create_threads(
+        session, coordinator, daemon=True, start=True
+    )
+    coordinator.request_stop()
+    coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
+
+
+def step_together(pair: list[Program], sessions: Iterable[Any], step: int) -> None:
+    """Makes a step of both workers, which is the only one of its round."""
+    in_threads(*(lambda p=p, s=s: s.run(p.train) for p, s in zip(pair, sessions, strict=True)))
+    check(pair[0], step)
+
+
 def test_a_runner_that_starts_before_its_chief_comes_gives_way_to_it(pair):
     """The runner of the worker opens the gate, because it cannot know that a chief will come."""
     chief, worker = pair
-    coordinators = [tf.train.Coordinator() for _ in pair]
-    with chief.session() as of_chief, worker.session() as of_worker:
-        for program, session, coord in zip(
-            reversed(pair), (of_worker, of_chief), coordinators, strict=True
-        ):
-            if program is chief:
-                session.run(program.optimizer.chief_init_op)
-            program.runner.create_threads(session, coord, daemon=True, start=True)
+    with (
+        chief.session() as of_chief,
+        worker.session() as of_worker,
+        runners() as start_of_chief,
+        runners() as start_of_worker,  # It ends first, and ends nothing.
+    ):
+        start_of_worker(worker, of_worker)
+        of_chief.run(chief.optimizer.chief_init_op)
+        start_of_chief(chief, of_chief)
         of_worker.run(worker.optimizer.local_step_init_op)
         for step in range(1, STEPS + 1):
-            in_threads(lambda: of_chief.run(chief.train), lambda: of_worker.run(worker.train))
-            check(chief, step)
-        for coord in coordinators:  # The worker's ends first, and ends nothing.
-            coord.request_stop()
-            coord.join(stop_grace_period_secs=PATIENCE_SECS)
+            step_together(pair, (of_chief, of_worker), step)
 
 
 @pytest.mark.parametrize("has_init_op", [True, False])
 def test_every_worker_starts_the_runner_without_hooks(pair, idle_messages, has_init_op):
-    coordinator = tf.train.Coordinator()
-    with contextlib.ExitStack() as stack:
-        sessions = [stack.enter_context(program.session()) for program in pair]
-        for program, session in zip(pair, sessions, strict=True):
-            optimizer = program.optimizer
-            if has_init_op:
-                is_chief = program.is_chief
-                session.run(optimizer.chief_init_op if is_chief else optimizer.local_step_init_op)
-            program.runner.create_threads(session, coordinator, daemon=True, start=True)
+    chief, worker = pair
+    with chief.session() as of_chief, worker.session() as of_worker, runners() as start:
+        if has_init_op:
+            of_chief.run(chief.optimizer.chief_init_op)
+        start(chief, of_chief)
+        if has_init_op:
+            of_worker.run(worker.optimizer.local_step_init_op)
+        start(worker, of_worker)
         for step in range(1, STEPS + 1):
-            in_threads(
-                *(lambda p=p, s=s: s.run(p.train) for p, s in zip(pair, sessions, strict=True))
-            )
-            check(pair[0], step)
-        coordinator.request_stop()
-        coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
+            step_together(pair, (of_chief, of_worker), step)
     assert len(idle_messages) == 1
 
 
 def test_a_program_without_init_op_and_tokens_waits_for_the_worker_that_comes_second(pair):
     """As that of the original, whose chief finds no gradient of the second worker before."""
     first, second = pair
-    coordinator = tf.train.Coordinator()
-    with first.session() as of_first:
-        first.runner.create_threads(of_first, coordinator, daemon=True, start=True)
+    with first.session() as of_first, second.session() as of_second, runners() as start:
+        start(first, of_first)
         pushed = Background(of_first.run, first.train)
         await_complete(first, of_first, 1)
-        with second.session() as of_second:
-            second.runner.create_threads(of_second, coordinator, daemon=True, start=True)
-            assert of_second.run(second.gate_state.num_complete) == 1
-            in_threads(pushed.result, lambda: of_second.run(second.train))
-            check(first, 1)
-            coordinator.request_stop()
-            coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
+        start(second, of_second)
+        assert of_second.run(second.gate_state.num_complete) == 1
+        in_threads(pushed.result, lambda: of_second.run(second.train))
+        check(first, 1)
 
 
 def test_default_tokens_let_a_program_without_init_op_train_with_fewer_workers(pair):
     first = pair[0]
-    coordinator = tf.train.Coordinator()
-    with first.session() as session:
-        first.runner.create_threads(session, coordinator, daemon=True, start=True)
+    with first.session() as session, runners() as start:
+        start(first, session)
         for program in reversed(pair):  # Those of the worker have no effect.
-            with program.graph.as_default():
-                tokens = program.optimizer.get_init_tokens_op()
             with v1.Session(program.target, graph=program.graph) as other:
-                other.run(tokens)
+                other.run(program.tokens)
         while session.run(first.step) < 2:
             session.run(first.train)
-        coordinator.request_stop()
-        coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
 
 
 def test_a_runner_that_only_another_worker_starts_makes_the_updates(pair):
     chief, worker = pair
-    coordinator = tf.train.Coordinator()
-    with chief.session() as of_chief, worker.session() as of_worker:
+    with chief.session() as of_chief, worker.session() as of_worker, runners() as start:
         of_chief.run(chief.optimizer.chief_init_op)
         of_worker.run(worker.optimizer.local_step_init_op)
-        worker.runner.create_threads(of_worker, coordinator, daemon=True, start=True)
+        start(worker, of_worker)
         for step in range(1, STEPS + 1):
             if step == STEPS:  # The chief's own runner comes late.
-                chief.runner.create_threads(of_chief, coordinator, daemon=True, start=True)
-            in_threads(lambda: of_chief.run(chief.train), lambda: of_worker.run(worker.train))
-            check(chief, step)
-        coordinator.request_stop()
-        coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
+                start(chief, of_chief)
+            step_together(pair, (of_chief, of_worker), step)
 
 
 def test_a_second_preparation_in_one_session_goes_on_in_the_running_round(pair):
     """The gradient that the other worker has pushed before is used."""
     chief, worker = pair
-    coordinator = tf.train.Coordinator()
-    with chief.session() as of_chief, worker.session() as of_worker:
+    with chief.session() as of_chief, worker.session() as of_worker, runners() as start:
         of_chief.run(chief.optimizer.chief_init_op)
         of_worker.run(worker.optimizer.local_step_init_op)
-        chief.runner.create_threads(of_chief, coordinator, daemon=True, start=True)
+        start(chief, of_chief)
         for step in range(1, STEPS + 1):
             pushed = Background(of_worker.run, worker.train)
             await_complete(chief, of_chief, 1)
@@ -246,8 +250,6 @@ def test_a_second_preparation_in_one_session_goes_on_in_the_running_round(pair):
             of_chief.run(chief.train)
             pushed.result()
             check(chief, step)
-        coordinator.request_stop()
-        coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
 
 
 def test_a_preparation_in_a_new_session_discards_the_round(pair):
@@ -258,17 +260,13 @@ def test_a_preparation_in_a_new_session_discards_the_round(pair):
         of_worker.run(worker.optimizer.local_step_init_op)
         pushing = Background(of_worker.run, worker.train)
         await_complete(chief, first, 1)
-        coordinator = tf.train.Coordinator()
-        with v1.Session(chief.target, graph=chief.graph) as second:
+        with v1.Session(chief.target, graph=chief.graph) as second, runners() as start:
             second.run(chief.local_init)
             # A runner of the collection starts before the hook has run chief_init_op.
-            chief.runner.create_threads(second, coordinator, daemon=True, start=True)
+            start(chief, second)
             second.run(chief.optimizer.chief_init_op)
             pushing.result()  # The worker is told to compute its gradient again.
-            in_threads(lambda: second.run(chief.train), lambda: of_worker.run(worker.train))
-            check(chief, 1)
-            coordinator.request_stop()
-            coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
+            step_together(pair, (second, of_worker), 1)
 
 
 def await_complete(program: Program, session: Any, count: int) -> None:
@@ -276,43 +274,6 @@ def await_complete(program: Program, session: Any, count: int) -> None:
         lambda: session.run(program.gate_state.num_complete) == count,
         f"{count} gradients of the round have come",
     )
-
-
-def test_a_volunteer_follows_one_whose_process_has_ended(idle_messages):
-    """Programs for TensorFlow 0.12 have no chief_init_op that could tell the gate of a chief."""
-    place = OneProcess()
-    # The gate notices the end of a volunteer that waits for a round, as it does nearly always. One
-    # that ends in the moment before its wait is not missed.
-    for _ in range(20):
-        name = f"program{next(_names)}"
-        first, second = (Program(place, 0, name, replicas=1) for _ in range(2))
-        lost = tf.train.Coordinator()
-        with first.session() as session:
-            threads = first.runner.create_threads(session, lost, daemon=True, start=True)
-            session.run(first.train)
-            assert session.run(first.weight) == 1.0
-        (runner,) = (
-            each
-            for each in threads
-            if each.name.startswith("QueueRunnerThread") and not each.name.endswith("close_on_stop")
-        )
-        until(lambda runner=runner: not runner.is_alive(), "the wait of the runner is cancelled")
-        with v1.Session(second.target, graph=second.graph) as session:
-            session.run(second.local_init)
-            coordinator = tf.train.Coordinator()
-            second.runner.create_threads(session, coordinator, daemon=True, start=True)
-            has_followed = not idle_messages
-            if has_followed:
-                for _ in range(3):
-                    session.run(second.train)
-                assert session.run([second.step, second.weight]) == [4, 4.0]
-            coordinator.request_stop()
-            coordinator.join(stop_grace_period_secs=PATIENCE_SECS)
-        lost.request_stop()
-        if has_followed:
-            return
-        idle_messages.clear()
-    pytest.fail("the gate has noticed the end of no volunteer")
 
 
 def test_no_thread_outlives_the_coordinator(two_ps):

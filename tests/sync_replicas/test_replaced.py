@@ -9,8 +9,6 @@ import tensorflow as tf
 
 from tests.support.waiting import PATIENCE_SECS, run_program
 from tests.sync_replicas.training import Training
-from tf_condacc import ApplyOutcome
-from tf_condacc._optimizers.sync_replicas.gate import SyncGate
 
 v1 = tf.compat.v1
 
@@ -61,80 +59,6 @@ def test_a_loop_that_does_not_ask_whether_to_stop_ends_when_its_chief_was_replac
         old.close()
     make_rounds(run, 1)
     run.join()
-
-
-def gate_of(model) -> SyncGate:
-    """Returns the gate of a model, to build operations of its chief in another graph."""
-    options = model.optimizer._graph.gate._options
-    gate = SyncGate(f"{model.optimizer.get_name()}/gate", model.step.device, "worker", options)
-    gate.graph_id = model.optimizer._graph.gate.graph_id
-    return gate
-
-
-def test_late_operations_of_a_chief_that_was_replaced_change_nothing(two_ps, training):
-    run = training(two_ps, 2, 2)
-    run.start()
-    make_rounds(run, 1)
-    round_ = run.gate_state().round
-    session_of_old = run.sessions[0]._tf_sess().run(run.models[0].optimizer._graph.gate._session)
-    model, old = replaced(run)
-    run.log.events.clear()
-    base = run.weights()
-    run.steps_on_thread(1)
-    run.await_state(lambda state: state.num_complete == 1)
-    before = run.gate_state()
-    (prepared,) = [
-        op for op in model.graph.get_operations() if op.type == "Condacc>SyncGatePrepare"
-    ]
-    resets = [op for op in model.graph.get_operations() if op.type == "Condacc>AccumulatorReset"]
-    with v1.Session(two_ps.targets[0], graph=model.graph) as session:
-        discarded = session.run([op.outputs[0] for op in resets], {prepared.outputs[0]: round_})
-    assert discarded == [0, 0]
-    with tf.Graph().as_default() as graph:
-        gate = gate_of(model)
-        refused = [gate.open(round_), gate.add_credits(1), gate.await_full(), gate.close()]
-        ignored = [gate.advance(round_), gate.dismiss()]
-    feed = {gate._session: session_of_old}
-    with v1.Session(two_ps.ps_target, graph=graph) as session:
-        for op in refused:
-            with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
-                session.run(op, feed)
-        session.run(ignored, feed)
-    assert run.gate_state() == before
-    run.steps_on_thread(0)
-    run.join()
-    run.check(base)
-    with pytest.raises(tf.errors.FailedPreconditionError):
-        old.close()
-
-
-def test_a_step_whose_slot_was_taken_over_says_that_it_was_dropped(two_ps, training):
-    run = training(
-        two_ps,
-        2,
-        2,
-        lambda task: {"stops_before": ""} if task == 1 else {},
-        configure={"takeover_secs": 0.01},
-    )
-    run.start()
-    model = run.models[1]
-    fetched = []
-
-    def step():
-        fetches = [model.optimizer.gradients_dropped, *model.fetches]
-        fetched.append(run.sessions[1].run(fetches)[0])
-
-    frozen = run.on_thread(step)
-    run.steps_on_thread(0, 2)
-    run.await_state(lambda state: state.round >= 2)
-    run.permit(1)
-    frozen.result()
-    assert fetched == [True]
-    assert run.gate_state().num_dropped == 1
-    assert run.num_pushes(1, "w", ApplyOutcome.ADDED) == 0
-    run.permit(1)
-    run.step_until_ended(0, run.steps_on_thread(1))
-    run.check()
 
 
 def test_a_worker_that_fails_between_two_steps_is_lost_at_once(two_ps, training):

@@ -10,7 +10,9 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.sync_replicas.test_programs import in_threads
+from tests.support.control_flow import control_flow
+from tests.support.sync_replicas_program import monitored
+from tests.support.waiting import in_threads
 
 v1 = tf.compat.v1
 _KINDS = ("dense", "sparse", "mixed")
@@ -89,9 +91,7 @@ def test_half_gradients_of_a_doubled_variable_are_rounded_once(v1_graph):
     train = optimizer.apply_gradients(
         [(part, weight) for part in parts], v1.train.get_or_create_global_step()
     )
-    with v1.train.MonitoredTrainingSession(
-        hooks=[optimizer.make_session_run_hook(True)], log_step_count_steps=None
-    ) as session:
+    with monitored(optimizer) as session:
         session.run(train)
         assert session.run(weight) == [2050.0]
 
@@ -113,15 +113,7 @@ def test_calls_with_the_same_variables_share_their_rounds(two_ps):
                 optimizer.apply_gradients([(tf.constant(10.0**n, tf.float64), weight)], step)
                 for n in (0, 1)
             ]
-            hook = optimizer.make_session_run_hook(task == 0)
-            session = v1.train.MonitoredTrainingSession(
-                two_ps.targets[task],
-                task == 0,
-                hooks=[hook],
-                save_checkpoint_secs=None,
-                save_summaries_steps=None,
-                log_step_count_steps=None,
-            )
+            session = monitored(optimizer, two_ps.targets[task], is_chief=task == 0)
         programs.append((session, trains, weight))
     for first, second in ((0, 1), (1, 0), (1, 1)):
         in_threads(
@@ -148,9 +140,7 @@ def test_calls_with_other_variables_have_rounds_of_their_own_and_one_hook(v1_gra
     both = optimizer.apply_gradients([(one, variables[0]), (one, variables[1])], step)
     assert optimizer.get_chief_queue_runner() is runner and len(runner.enqueue_ops) == 3
     dropped = optimizer.num_dropped()
-    with v1.train.MonitoredTrainingSession(
-        hooks=[optimizer.make_session_run_hook(True)], log_step_count_steps=None
-    ) as session:
+    with monitored(optimizer) as session:
         for train in (first, second, second, both, first):
             session.run(train)
         assert [value[0] for value in session.run(variables)] == [3.0, 3.0]
@@ -173,9 +163,7 @@ def test_an_optimizer_can_be_used_in_one_graph_after_another():
             weight = v1.get_variable("w", initializer=0.0)
             one = tf.constant(1.0)
             train = optimizer.apply_gradients([(one, weight)], v1.train.get_or_create_global_step())
-            with v1.train.MonitoredTrainingSession(
-                hooks=[optimizer.make_session_run_hook(True)], log_step_count_steps=None
-            ) as session:
+            with monitored(optimizer) as session:
                 session.run(train)
                 assert session.run(weight) == 1.0
 
@@ -194,28 +182,23 @@ def test_a_learning_rate_that_steps_feed_is_reported(v1_graph, kind, caplog):
 
 @pytest.mark.parametrize("where", ["cond", "while"])
 def test_a_branch_or_a_loop_of_control_flow_v2_is_refused_in_words(where):
-    v1.enable_control_flow_v2()
-    try:
-        with tf.Graph().as_default():
-            step = v1.train.get_or_create_global_step()
-            weight = v1.get_variable("w", initializer=0.0, use_resource=True)
-            optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)
+    with control_flow(2), tf.Graph().as_default():
+        step = v1.train.get_or_create_global_step()
+        weight = v1.get_variable("w", initializer=0.0, use_resource=True)
+        optimizer = tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(1.0), 1)
 
-            def build() -> tf.Operation:
-                return tf.group(optimizer.apply_gradients([(tf.constant(1.0), weight)], step))
+        def build() -> tf.Operation:
+            return tf.group(optimizer.apply_gradients([(tf.constant(1.0), weight)], step))
 
-            with pytest.raises(RuntimeError, match="disable_control_flow_v2"):
-                if where == "cond":
-                    tf.cond(v1.placeholder_with_default(True, []), build, tf.no_op)
-                else:
+        def body(i):
+            with tf.control_dependencies([build()]):
+                return i + 1
 
-                    def body(i):
-                        with tf.control_dependencies([build()]):
-                            return i + 1
-
-                    tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
-    finally:
-        v1.disable_control_flow_v2()
+        with pytest.raises(RuntimeError, match="disable_control_flow_v2"):
+            if where == "cond":
+                tf.cond(v1.placeholder_with_default(True, []), build, tf.no_op)
+            else:
+                tf.while_loop(lambda i: i < 3, body, [tf.constant(0)])
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Training:
             task,
             replicas,
             total,
-            more.pop("log", self.log),
+            self.log,
             device=place.device(task),
             **{"name": f"train{number}", **arguments, **each(task), **more},
         )

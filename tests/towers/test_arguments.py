@@ -17,6 +17,7 @@ from tests.support.tower_support import (
     initialized_session,
     linear_model_fn,
     replicate,
+    trained,
 )
 from tf_condacc import estimator
 
@@ -109,22 +110,13 @@ class _Model:
     ids=["method", "object", "partial", "wrapped", "keywords"],
 )
 def test_any_function_may_be_a_model_fn(model_fn):
-    with tf.Graph().as_default():
-        spec = replicate(model_fn, 2, tf.constant(X), params={"rate": 2}, config="given")
-        with initialized_session() as session:
-            session.run(spec.train_op)
-            (value,) = session.run(v1.trainable_variables())
+    (value,) = trained(model_fn, 2, X, params={"rate": 2}, config="given")
     np.testing.assert_allclose(value, -2 * X.mean(axis=0), rtol=1e-6)
 
 
 def test_a_device_may_have_several_towers():
-    replicated = tf_condacc.replicate_model_fn(linear_model_fn, devices=["/CPU:0", "/CPU:0"])
-    with tf.Graph().as_default():
-        spec = replicated(tf.constant(X), None, ModeKeys.TRAIN)
-        with initialized_session() as session:
-            session.run(spec.train_op)
-            (value,) = session.run(v1.trainable_variables())
-    np.testing.assert_allclose(value, -X.mean(axis=0), rtol=1e-6)
+    (value,) = trained(linear_model_fn, 2, X, devices=["/CPU:0", "/CPU:0"])
+    np.testing.assert_allclose(value, -2 * X.mean(axis=0), rtol=1e-6)
 
 
 def test_one_graph_may_train_evaluate_and_predict():

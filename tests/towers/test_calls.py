@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.tower_support import Recording, initialized_session, replicate, weighted_sum
+from tests.support.tower_support import Recording, replicate, trained, weighted_sum
 from tf_condacc import estimator
 
 v1 = tf.compat.v1
 TowerOptimizer = tf_condacc.TowerOptimizer
-COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
 CALLS = "Each invocation of model_fn was supposed to make the same optimizer calls."
 
 
-def _towers(calls_of_towers: list[str], optimizer=None):
-    """Builds a model whose towers make an optimizer call for each letter, the variable's name."""
+def _towers(calls_of_towers: list[str]) -> Any:
+    """Returns a model whose towers make an optimizer call for each letter, the variable's name."""
     letters = iter(calls_of_towers)
 
     def model_fn(features, labels, mode):
         losses = {name: weighted_sum(name) for name in "ab"}
         trains = [
-            TowerOptimizer(optimizer or Recording(0.5)).minimize(
+            TowerOptimizer(Recording(0.5)).minimize(
                 losses[name], var_list=[v for v in v1.trainable_variables() if v.op.name == name]
             )
             for name in next(letters)
@@ -32,15 +32,11 @@ def _towers(calls_of_towers: list[str], optimizer=None):
         train = tf.group(*trains)
         return estimator.EstimatorSpec(mode, loss=losses["a"], train_op=train)
 
-    return replicate(model_fn, len(calls_of_towers), features=None)
+    return model_fn
 
 
 def test_several_optimizers_in_one_model_are_paired_by_their_place():
-    with tf.Graph().as_default():
-        spec = _towers(["ab", "ab", "ab"])
-        with initialized_session() as session:
-            session.run(spec.train_op)
-            values = session.run(v1.trainable_variables())
+    values = trained(_towers(["ab", "ab", "ab"]), 3, features=None)
     # Each of three towers has the gradient [1, 2], and the learning rate is 0.5.
     assert [value.tolist() for value in values] == [[-1.5, -3.0]] * 2
 
@@ -61,8 +57,8 @@ def test_several_optimizers_in_one_model_are_paired_by_their_place():
 def test_towers_that_differ_in_their_calls_are_refused_by_name(calls: list[str], which: str):
     with tf.Graph().as_default() as graph:
         with pytest.raises(ValueError, match=re.escape(CALLS) + ".*" + re.escape(which)):
-            _towers(calls)
-        assert graph.get_collection(COLLECTION) == []
+            replicate(_towers(calls), len(calls), features=None)
+        assert graph.get_collection(TowerOptimizer.COLLECTION_FOR_GRAPH_STATES) == []
 
 
 def test_towers_that_use_other_optimizers_are_refused_by_name():

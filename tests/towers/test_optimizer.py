@@ -10,11 +10,10 @@ import tf_condacc
 from tests.support.many_threads import join_queue_runners
 from tests.support.signatures import bare_signature
 from tests.support.tower_support import (
-    ModeKeys,
     Recording,
-    cpus,
     initialized_session,
     replicate,
+    trained,
     two_zeros,
     weighted_sum,
 )
@@ -23,17 +22,14 @@ from tf_condacc import DropStaleGradientOptimizer, estimator
 v1 = tf.compat.v1
 TowerOptimizer = tf_condacc.TowerOptimizer
 COLLECTION = "replicate_model_fn_graph_states"
+AVERAGED = {"loss_reduction": v1.losses.Reduction.SUM_BY_NONZERO_WEIGHTS}
 
 
 def test_it_has_the_names_and_signatures_of_the_original():
-    assert tf_condacc.TowerOptimizer is TowerOptimizer
     assert issubclass(TowerOptimizer, v1.train.Optimizer)
     assert TowerOptimizer.COLLECTION_FOR_GRAPH_STATES == COLLECTION
-    assert (TowerOptimizer.GATE_NONE, TowerOptimizer.GATE_OP, TowerOptimizer.GATE_GRAPH) == (
-        0,
-        1,
-        2,
-    )
+    gates = TowerOptimizer.GATE_NONE, TowerOptimizer.GATE_OP, TowerOptimizer.GATE_GRAPH
+    assert gates == (0, 1, 2)
     signatures = {
         "__init__": "(self, optimizer_or_optimizer_fn)",
         "compute_gradients": "(self, loss, *args, **kwargs)",
@@ -149,12 +145,8 @@ def test_gradients_that_some_towers_leave_out_are_those_of_the_others():
         ]
         return estimator.EstimatorSpec(mode, loss=loss, train_op=optimizer.apply_gradients(pairs))
 
-    with tf.Graph().as_default():
-        spec = replicate(model_fn, 3, features=None)
-        with initialized_session() as session:
-            session.run(spec.train_op)
-            for value in session.run(v1.trainable_variables()):
-                assert value.tolist() == [-2.0, -4.0]
+    for value in trained(model_fn, 3, features=None):
+        assert value.tolist() == [-2.0, -4.0]
 
 
 def test_no_gradient_at_all_is_an_error():
@@ -198,8 +190,7 @@ def test_it_wraps_and_is_wrapped_by_an_optimizer_that_drops(outer: str, num_towe
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     with tf.Graph().as_default():
-        replicated = tf_condacc.replicate_model_fn(model_fn, devices=cpus(num_towers))
-        spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
+        spec = replicate(model_fn, num_towers, tf.constant([[1.0, 2.0], [3.0, 4.0]]), **AVERAGED)
         with initialized_session() as session:
             assert session.run(spec.train_op) == 0.0
             value = session.run(v1.trainable_variables()[0])
@@ -222,8 +213,7 @@ def test_it_wraps_optimizers_that_synchronize_replicas():
         )
 
     with tf.Graph().as_default():
-        replicated = tf_condacc.replicate_model_fn(model_fn, devices=cpus(2))
-        spec = replicated(tf.constant([[1.0, 2.0], [3.0, 4.0]]), None, ModeKeys.TRAIN)
+        spec = replicate(model_fn, 2, tf.constant([[1.0, 2.0], [3.0, 4.0]]), **AVERAGED)
         (variable,) = v1.trainable_variables()
         config = v1.ConfigProto(device_count={"CPU": 2})
         # The chief's thread still waits for gradients at the end, so the session must not wait for

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 import tf_condacc
 from tests.support.programs import programs_settings
-from tests.support.tower_support import Recording, initialized_session, replicate, to_dense
+from tests.support.tower_support import (
+    Recording,
+    initialized_session,
+    replicate,
+    sums_one_by_one,
+    to_dense,
+)
 from tf_condacc import estimator
 
 v1 = tf.compat.v1
@@ -93,7 +99,10 @@ def check_training(model: Model, rng: random.Random) -> None:
     expected = np.zeros([model.num_variables, ROWS, WIDTH])
     with tf.Graph().as_default():
         features = v1.placeholder(model.dtype, [model.num_towers])
-        spec = replicate(model.model_fn, model.num_towers, features, loss_reduction=model.reduction)
+        with sums_one_by_one(rng.random() < 0.5):
+            spec = replicate(
+                model.model_fn, model.num_towers, features, loss_reduction=model.reduction
+            )
         given = {variable.op.name: gradient for gradient, variable in model.optimizer.given}
         with initialized_session(inter_op_parallelism_threads=4) as session:
             for step in range(STEPS):

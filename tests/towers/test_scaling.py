@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.tower_support import SUM, Recording, initialized_session, replicate, two_zeros
+from tests.support.tower_support import SUM, Recording, trained, two_zeros
 from tf_condacc import estimator
 
 v1 = tf.compat.v1
 TowerOptimizer = tf_condacc.TowerOptimizer
 MEAN = v1.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
-COLLECTION = TowerOptimizer.COLLECTION_FOR_GRAPH_STATES
 CALLS = "Each invocation of model_fn was supposed to make the same optimizer calls."
 WRAP = (
     "Please wrap optimizers with TowerOptimizer in order to use replicate_model_fn with multiple "
@@ -23,16 +23,13 @@ WRAP = (
 )
 
 
-def trained(
-    train: Callable, num_towers: int = 2, loss_reduction: str = MEAN, steps: int = 1
-) -> dict[str, list[float]]:
-    """Returns the variables a and b after some steps, whose gradients are [1, 2] in each tower.
+def train_two(train: Callable, num_towers: int = 2, **more: Any) -> list[list[float]]:
+    """Returns the variables a and b after steps in which each tower's gradients are [1, 2].
 
     Args:
       train: Function that makes the train_op from the loss and the two variables.
       num_towers: Number of towers.
-      loss_reduction: Loss reduction, as replicate_model_fn takes it.
-      steps: Number of steps.
+      **more: Further arguments of `trained`.
     """
 
     def model_fn(features, labels, mode):
@@ -40,13 +37,8 @@ def trained(
         loss = tf.reduce_sum((a + b) * [1.0, 2.0])
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss, a, b))
 
-    with tf.Graph().as_default():
-        spec = replicate(model_fn, num_towers, None, loss_reduction=loss_reduction)
-        with initialized_session() as session:
-            for _ in range(steps):
-                session.run(spec.train_op)
-            values = session.run({v.op.name: v for v in v1.trainable_variables()})
-    return {name: value.tolist() for name, value in values.items()}
+    values = trained(model_fn, num_towers, None, **{"loss_reduction": MEAN, **more})
+    return [value.tolist() for value in values]
 
 
 def by_gradients(loss, a, b):
@@ -76,22 +68,22 @@ def second_by_gradients(loss, a, b):
 def test_gradients_that_are_not_divided_are_refused_by_tower_and_call(train: Callable, call: str):
     match = re.escape(f"{WRAP} {CALLS} ") + call + ".* number of towers, which is 3"
     with pytest.raises(ValueError, match=match):
-        trained(train, num_towers=3)
+        train_two(train, num_towers=3)
 
 
 def test_the_tower_that_differs_is_named():
     trains = iter([lambda loss, a, b: TowerOptimizer(Recording()).minimize(loss), by_gradients])
     with pytest.raises(ValueError, match="Call 0 of tower 1 is apply_gradients without"):
-        trained(lambda *given: next(trains)(*given))
+        train_two(lambda *given: next(trains)(*given))
 
 
 @pytest.mark.parametrize("train", [by_gradients, after_get_name, second_by_gradients])
 def test_gradients_of_any_origin_are_summed_where_sums_are_wanted(train: Callable):
-    assert trained(train, num_towers=3, loss_reduction=SUM) == {"a": [-3, -6], "b": [-3, -6]}
+    assert train_two(train, num_towers=3, loss_reduction=SUM) == [[-3, -6], [-3, -6]]
 
 
 def test_with_one_tower_gradients_of_any_origin_are_applied():
-    assert trained(by_gradients, num_towers=1) == {"a": [-1, -2], "b": [-1, -2]}
+    assert train_two(by_gradients, num_towers=1) == [[-1, -2], [-1, -2]]
 
 
 def clipped(loss, a, b):
@@ -137,7 +129,7 @@ def several_optimizers(loss, a, b):
 )
 def test_computed_gradients_may_be_transformed_before_they_are_applied(train: Callable):
     # Each tower's gradients are [1, 2] / 2 = [0.5, 1]. Clipping to 0.5 makes them [0.5, 0.5].
-    assert trained(train) == {"a": [-1, -1], "b": [-1, -1]}
+    assert train_two(train) == [[-1, -1], [-1, -1]]
 
 
 def accumulated(loss, a, b):
@@ -153,17 +145,4 @@ def accumulated(loss, a, b):
 
 
 def test_gradients_may_be_accumulated_in_variables_before_they_are_applied():
-    values = trained(accumulated, steps=2)
-    assert values == {"a": [-3, -6], "b": [-3, -6]}
-
-
-def test_a_refusal_leaves_the_graph_usable():
-    def model_fn(features, labels, mode):
-        a, b = two_zeros("a"), two_zeros("b")
-        loss = tf.reduce_sum(a + b)
-        return estimator.EstimatorSpec(mode, loss=loss, train_op=by_gradients(loss, a, b))
-
-    with tf.Graph().as_default() as graph:
-        with pytest.raises(ValueError, match="without compute_gradients"):
-            replicate(model_fn, 2, None, loss_reduction=MEAN)
-        assert graph.get_collection(COLLECTION) == []
+    assert train_two(accumulated, steps=2) == [[-3, -6], [-3, -6]]

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.tower_support import initialized_session, rows, sum_of, sums_one_by_one, to_dense
+from tests.support.tower_support import initialized_session, rows, sum_of, sums_one_by_one
 from tf_condacc._ops.native import ops
 from tf_condacc._towers.reduction import sum_gradients
 
 v1 = tf.compat.v1
 SHAPE = [4, 2]
 
-# Each kind of gradient has a function of the variable, and below it the value in dense form.
+# A function of the variable for each kind of gradient.
 KINDS = {
     "dense": lambda v: tf.constant([[1.0, 2], [3, 4], [5, 6], [7, 8]]),
     "sparse": lambda v: rows([3, 1, 3], [[10.0, 10], [20, 20], [30, 30]], SHAPE),
-    "none": lambda v: None,
-}
-VALUES = {
-    "dense": np.arange(1.0, 9).reshape(4, 2),
-    "sparse": np.array([[0.0, 0], [20, 20], [0, 0], [40, 40]]),
-    "none": np.zeros((4, 2)),
 }
 
 
@@ -34,18 +27,6 @@ def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
     """Adds small dense gradients at once, and then one by one."""
     with sums_one_by_one(request.param):
         yield
-
-
-@pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("kinds", list(itertools.product(KINDS, repeat=3))[:-1], ids="-".join)
-def test_any_mix_of_kinds_in_any_order_is_summed(kinds: tuple[str, ...]):
-    with tf.Graph().as_default():
-        total = sum_of([KINDS[kind] for kind in kinds], SHAPE)
-        with initialized_session() as session:
-            value = session.run(total)
-
-    assert isinstance(total, tf.IndexedSlices) == ("dense" not in kinds)
-    np.testing.assert_array_equal(to_dense(value, SHAPE), sum(VALUES[kind] for kind in kinds))
 
 
 def test_rows_of_all_towers_come_out_ascending_and_once():

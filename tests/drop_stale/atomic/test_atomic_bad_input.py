@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from tests.drop_stale.gate import Gate
-from tests.support.drop_stale_support import SWITCHES, switched
 from tests.support.refusals import BadArgument, Gone, refused
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
@@ -135,15 +134,3 @@ def test_step_variable_that_is_not_initialized_is_refused(ours):
     with refused(Gone, "staleness gate"):
         gate.decide(step=handle)
     gate.expect_unharmed()
-    for switches in SWITCHES.values():
-        with switched(*switches), tf.Graph().as_default():
-            step = v1.get_variable("my_step", initializer=tf.constant(5, tf.int64))
-            asked = StalenessGate(step, "c")
-            decision = asked.decide(5, 0)
-            counts = [asked.num_accepted(), asked.num_dropped()]
-            with v1.Session() as session:
-                for _ in range(2):
-                    with refused(Gone, "my_step|staleness gate"):
-                        session.run(decision.accepted)
-                session.run(step.initializer)
-                assert session.run([decision.accepted, *counts]) == [True, 0, 0]

@@ -1,18 +1,13 @@
-"""Tests of reservations that end in unusual ways, of extreme steps, and of sessions that end."""
+"""Tests of reservations that end in unusual ways, of extreme steps, and of names."""
 
 from __future__ import annotations
 
 import gc
-import threading
-from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from tests.drop_stale.gate import MAX, MIN, Gate
-from tests.support.drop_stale_atomic_support import Descent, dropping
-from tests.support.drop_stale_support import SWITCHES, switched
-from tests.support.waiting import PATIENCE_SECS, Background
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
@@ -91,41 +86,3 @@ def test_name_of_the_gate_may_be_taken(ours):
         with v1.Session() as session:
             session.run(step.initializer)
             assert session.run([count, decision.accepted]) == [0, True]
-
-
-def update_under_way(switches: str, target: str) -> tuple[Any, ...]:
-    """Returns a session with an accepted update that waits for the event."""
-    begun, go = threading.Event(), threading.Event()
-
-    def hold(decided: Any) -> Any:
-        def wait(_: Any) -> Any:
-            begun.set()
-            assert go.wait(PATIENCE_SECS)
-            return 0
-
-        return v1.py_func(wait, [decided.outputs[0]], tf.int64, stateful=True)
-
-    with switched(*SWITCHES[switches]), tf.Graph().as_default() as graph:
-        step = v1.train.get_or_create_global_step()
-        weights = v1.get_variable("weights", initializer=tf.constant(0.0))
-        train = dropping(0)(Descent(hold)).minimize(-weights, step)
-        init = v1.global_variables_initializer()
-    session = v1.Session(target, graph=graph)
-    session.run(init)
-    running = Background(session.run, train)
-    assert begun.wait(PATIENCE_SECS)
-    return session, running, go
-
-
-@pytest.mark.parametrize("switches", SWITCHES)
-@pytest.mark.parametrize("place", ["direct", "server"])
-def test_session_may_be_closed_and_deleted_during_an_update(ours, switches, place):
-    target = v1.train.Server.create_local_server().target if place == "server" else ""
-    for _ in range(3):
-        session, running, go = update_under_way(switches, target)
-        closing = Background(session.close)
-        go.set()
-        closing.result()
-        running.error()
-        del session, running, closing
-        gc.collect()

@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.processes.clusters import ForkedCluster
+from tests.processes.isolated import isolated
 from tests.support.drop_stale_atomic_support import (
     Descent,
     check_at_rest,
@@ -15,7 +17,7 @@ from tests.support.drop_stale_atomic_support import (
 )
 from tests.support.drop_stale_support import every_switches
 from tests.support.many_threads import FAR_AHEAD, many_threaded_session
-from tests.support.waiting import Background
+from tests.support.waiting import Background, in_threads, until
 
 v1 = tf.compat.v1
 
@@ -23,8 +25,12 @@ v1 = tf.compat.v1
 class Held:
     """A graph with an update that waits for `let_go` once accepted, and one that does not."""
 
-    def __init__(self, limit: int = 0, container: str = "") -> None:
-        with tf.Graph().as_default() as self.graph, self.graph.container(container):
+    def __init__(self, limit: int = 0, container: str = "", device: str = "") -> None:
+        with (
+            tf.Graph().as_default() as self.graph,
+            self.graph.container(container),
+            v1.device(device),
+        ):
             self.step = v1.train.get_or_create_global_step()
             weights = v1.get_variable("weights", initializer=tf.constant(0.0))
             # A TensorFlow queue would abort its server, if the server is reset while a step waits
@@ -62,8 +68,29 @@ class Held:
         assert running.result()[1]
 
 
+@pytest.mark.parametrize(("limit", "is_accepted"), [(0, False), (1, True)])
+def test_update_that_takes_long_is_overtaken_only_where_the_limit_allows_it(
+    v1_graph, limit, is_accepted
+):
+    """The limit covers updates accepted before this one; later ones may still overtake it.
+
+    With limit 0 nothing else is accepted while an update is in progress. With limit 1 updates that
+    begin while it is in progress are accepted, so that the step may have moved on further than the
+    limit when it is applied.
+    """
+    held = Held(limit)
+    with many_threaded_session(held.graph) as session:
+        session.run(held.init)
+        running = held.hold(session)
+        assert [held.is_accepted(session) for _ in range(5)] == [is_accepted] * 5
+        assert session.run(held.step) == 5 * is_accepted
+        held.let_go_of(running, session)
+        assert session.run(held.step) == 5 * is_accepted + 1
+        assert held.is_accepted(session)
+
+
 @pytest.mark.parametrize("jump_to", [0, 3, 7, 8, 1000, -5, 2**63 - 1, -(2**63)])
-def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(switches, jump_to):
+def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(v1_graph, jump_to):
     """Decisions in the meantime may drop too much; later decisions are exact again."""
     held = Held()
     with many_threaded_session(held.graph) as session:
@@ -93,7 +120,7 @@ def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(switches)
             assert other.run([second.step, second.num_accepted]) == [2, 2]
 
 
-def test_containers_have_gates_of_their_own(switches):
+def test_containers_have_gates_of_their_own(v1_graph):
     target = v1.train.Server.create_local_server().target
     plain, boxed = Held(), Held(container="box")
     with v1.Session(target, graph=plain.graph) as one:
@@ -105,7 +132,7 @@ def test_containers_have_gates_of_their_own(switches):
             plain.let_go_of(running, one)
 
 
-def test_isolated_sessions_have_gates_of_their_own(switches):
+def test_isolated_sessions_have_gates_of_their_own(v1_graph):
     target = v1.train.Server.create_local_server().target
     held = Held()
     config = v1.ConfigProto(isolate_session_state=True)
@@ -120,9 +147,8 @@ def test_isolated_sessions_have_gates_of_their_own(switches):
 
 # A reset frees reference variables although running operations use them, which may crash
 # TensorFlow.
-@pytest.mark.parametrize("switches", ["resource", "resource_v2"], indirect=True)
 @pytest.mark.parametrize("container", ["", "box"])
-def test_reset_begins_anew_also_while_an_update_is_under_way(switches, container):
+def test_reset_begins_anew_also_while_an_update_is_under_way(v1_graph, container):
     target = v1.train.Server.create_local_server().target
     held = Held(container=container)
     session = v1.Session(target, graph=held.graph)
@@ -136,3 +162,34 @@ def test_reset_begins_anew_also_while_an_update_is_under_way(switches, container
         assert fresh.run([held.step, held.num_accepted, held.reach]) == [0, 0, 0]
         assert held.is_accepted(fresh)
         check_at_rest(held, fresh.run)
+
+
+@pytest.mark.clusters
+@isolated(alone=True)
+def test_updates_of_a_killed_worker_are_given_up(tmp_path):
+    server_device, may_train = "/job:ps/task:0", tmp_path / "may_train"
+
+    def be(job: str, task: int, number: int) -> None:
+        server = v1.train.Server(cluster.spec, job_name=job, task_index=task)
+        if job == "ps":
+            server.join()
+        until(may_train.exists, "the variables are initialized")
+        held = Held(limit=4, device=server_device)
+        with v1.Session(server.target, graph=held.graph) as session:
+            in_threads(*[lambda: session.run(held.held)] * 5)
+
+    with ForkedCluster(tmp_path, 1, 1, be) as cluster:
+        cluster.start()
+        held = Held(limit=4, device=server_device)
+        alone = v1.ConfigProto(device_filters=[server_device])  # It does not need the worker.
+        target = f"grpc://{cluster.spec['ps'][0]}"
+        with v1.Session(target, graph=held.graph, config=alone) as session:
+            session.run(held.init)
+            may_train.touch()
+            cluster.await_that(lambda: session.run(held.reach) == 5, "five updates are accepted")
+            assert not held.is_accepted(session)
+            cluster.kill(("worker", 0))
+            until(lambda: session.run(held.reach) == 0, "updates to be given up")
+            assert held.is_accepted(session)
+            assert session.run([held.num_accepted, held.step]) == [1, 1]
+            check_at_rest(held, session.run)

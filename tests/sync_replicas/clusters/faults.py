@@ -6,58 +6,14 @@ import contextlib
 import random
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tests.processes.clusters import Task
-from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
+from tests.processes.separate_hosts import SeparateHosts
 from tests.support.waiting import work
-from tests.sync_replicas.clusters import processes
-from tests.sync_replicas.clusters.processes import NUM_PS
+from tests.sync_replicas.clusters.processes import NUM_PS, Cluster
 
 TAKEOVER_SECS = 0.3
-
-
-class Cluster(processes.Cluster):
-    """A cluster with a place for another worker, such as a second chief.
-
-    Args:
-        folder: Folder of the log.
-        replicas: Number of gradients in a round.
-        num_workers: Number of workers that train at once, the chief included.
-        hosts: Two hosts on which its processes are, or None for this machine.
-
-    Attributes:
-        chief: The place of the chief among the workers.
-        spare: The place among the workers where another one can be started.
-    """
-
-    def __init__(
-        self, folder: Path, replicas: int, num_workers: int, hosts: SeparateHosts | None
-    ) -> None:
-        super().__init__(folder, replicas, TAKEOVER_SECS, num_workers + 1)
-        self.num_workers = num_workers
-        self.chief, self.spare = 0, num_workers
-        self._hosts = hosts
-        if hosts is not None:
-            ports = iter(range(31_000, 32_000))
-            self.spec = {
-                job: [f"{ADDRESSES[task % 2]}:{next(ports)}" for task in range(len(addresses))]
-                for job, addresses in self.spec.items()
-            }
-
-    def workers(self) -> list[int]:
-        """Returns the places of the workers that train, the chief first."""
-        places = [self.chief, *range(self.num_workers + 1)]
-        return [place for place in dict.fromkeys(places) if place != self.spare]
-
-    def model(self, task: int, *args: Any, **arguments: Any) -> Any:
-        return super().model(task, *args, is_chief=task == self.chief, **arguments)
-
-    def _train(self, job: str, task: int, number: int) -> None:
-        if self._hosts is not None:
-            self._hosts.enter(task % 2)
-        super()._train(job, task, number)
 
 
 class Faults:
@@ -135,15 +91,9 @@ class Faults:
 
     def replace_chief(self) -> None:
         """Freezes the chief, starts another one, and lets the old one go on, which ends alone."""
-        old = ("worker", self._cluster.chief)
         self._note("replaced", f"worker {self._cluster.chief}")
-        self._cluster.freeze(old)
-        self._cluster.chief, self._cluster.spare = self._cluster.spare, old[1]
-        self._cluster.start(("worker", self._cluster.chief))
-        self._cluster.await_steps(5, self._cluster.chief)
-        self._cluster.unfreeze(old)
-        assert self._cluster.await_end(old) == {old: 1}
-        self._cluster.await_steps(5, self._cluster.chief)
+        self._cluster.freeze(("worker", self._cluster.chief))
+        self._cluster.replace_frozen_chief()
 
     def replace_worker(self) -> None:
         """Freezes a worker, starts another one, and kills the old one after it has gone on."""

@@ -12,8 +12,9 @@ import tensorflow as tf
 from tensorflow.python.training import session_manager
 
 from tests.processes.clusters import ForkedCluster, Task
+from tests.processes.separate_hosts import SeparateHosts
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log
-from tests.support.sync_replicas_program import Model, Program
+from tests.support.sync_replicas_program import Model, Program, Restored
 from tests.support.waiting import PATIENCE_SECS, work
 from tf_condacc import ApplyOutcome
 from tf_condacc._ops.native import ops
@@ -23,27 +24,20 @@ NUM_PS, NUM_WORKERS = 2, 3
 VARIABLES = ("w", "b", "c")
 
 
-class Restored(v1.train.SessionRunHook):
-    """Logs what a chief has restored before it opens the gate."""
-
-    def __init__(self, model: Program) -> None:
-        self._model = model
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        self._model.log.add("restored", **self._model.restored(session))
-
-
 class Cluster(ForkedCluster):
-    """A cluster whose workers train synchronously.
+    """A cluster whose workers train synchronously, with a place for another one of them.
 
     Args:
         folder: Folder of the log, of checkpoints, and of what the processes write.
         replicas: Number of gradients in a round.
         takeover_secs: Option of the optimizer.
-        num_workers: Number of workers.
+        num_workers: Number of workers that train at once, the chief included.
+        hosts: Two hosts on which its processes are, or None for this machine.
 
     Attributes:
         checkpoint_steps: A checkpoint is saved after so many updates.
+        chief: The place of the chief among the workers.
+        spare: The place among the workers where another one can be started.
     """
 
     checkpoint_steps = 20
@@ -54,11 +48,34 @@ class Cluster(ForkedCluster):
         replicas: int,
         takeover_secs: float | None,
         num_workers: int = NUM_WORKERS,
+        hosts: SeparateHosts | None = None,
     ) -> None:
-        super().__init__(folder, NUM_PS, num_workers, self._train)
+        super().__init__(folder, NUM_PS, num_workers + 1, self._train)
         self.replicas = replicas
         self.num_workers = num_workers
+        self.chief, self.spare = 0, num_workers
         self._takeover_secs = takeover_secs
+        if hosts is not None:
+            self.put_on(hosts, lambda who: who[1] % 2)
+
+    def start_all(self) -> None:
+        """Starts all processes but that of the spare place."""
+        self.start(*[who for who in self.tasks() if who != ("worker", self.spare)])
+
+    def replace_frozen_chief(self) -> None:
+        """Starts another chief, and then lets the frozen one go on, which ends alone."""
+        old = ("worker", self.chief)
+        self.chief, self.spare = self.spare, self.chief
+        self.start(("worker", self.chief))
+        self.await_steps(10, *self.workers())
+        self.unfreeze(old)
+        assert self.await_end(old) == {old: 1}
+        self.await_steps(5, *self.workers())
+
+    def workers(self) -> list[int]:
+        """Returns the places of the workers that train, the chief first."""
+        places = [self.chief, *range(self.num_workers + 1)]
+        return [place for place in dict.fromkeys(places) if place != self.spare]
 
     def open_log(self) -> PushLog:
         """Opens the log of all processes, to add events to it."""
@@ -81,12 +98,13 @@ class Cluster(ForkedCluster):
             sleep=lambda: work(0.003 * (task + 1)),
             configure={"takeover_secs": self._takeover_secs, "report_secs": PATIENCE_SECS},
             first=first,
+            is_chief=task == self.chief,
             **arguments,
         )
 
     def hooks(self, model: Program) -> list[Any]:
         """Returns the hooks that come before that of the optimizer."""
-        return [Restored(model)] if model.is_chief else []
+        return [Restored(model.log, model.restored)] if model.is_chief else []
 
     def is_frozen(self, who: Task) -> bool:
         status = Path(f"/proc/{self.running[who]}/stat").read_text()

@@ -147,7 +147,7 @@ def test_training_goes_on_while_the_clocks_jump(tmp_path):
         processes.Cluster(tmp_path, 3, takeover_secs=PATIENCE_SECS) as cluster,
         processes.printing_the_log(cluster),
     ):
-        cluster.start()
+        cluster.start_all()
         cluster.await_steps(5, 0, 1, 2)
         for secs in (DAY, -30, 3600, -DAY, 0):
             _jump(secs)
@@ -182,7 +182,7 @@ def test_training_resumes_from_the_last_whole_checkpoint_when_the_disk_was_full(
         ClusterOfLargeCheckpoints(tmp_path, 2, None) as cluster,
         processes.printing_the_log(cluster),
     ):
-        cluster.start()
+        cluster.start_all()
         for _ in range(rounds):
             number = _last_step(tmp_path)
             cluster.await_that(lambda n=number: _last_step(tmp_path) > n, "a checkpoint")

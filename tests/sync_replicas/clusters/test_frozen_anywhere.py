@@ -75,12 +75,12 @@ FEW = [(CHIEF, "Advance")]
 @pytest.mark.parametrize("points", [FEW, pytest.param(ALL, marks=pytest.mark.long)], ids=len)
 def test_training_goes_on_after_each_process_was_frozen_at_each_point(tmp_path, points):
     with Cluster(tmp_path, 2, takeover_secs=0.3) as cluster, processes.printing_the_log(cluster):
-        cluster.start()
+        cluster.start_all()
         cluster.await_steps(3, 0, 1, 2)
         for who, point in points:
             with timed(f"{who} before {point}"):
                 cluster.freeze_before(who, point)
-                for other in [other for other in cluster.tasks() if other != who]:
+                for other in [other for other in cluster.running if other != who]:
                     cluster.freeze(other)
                     work(MOMENT_SECS)
                     cluster.unfreeze(other)

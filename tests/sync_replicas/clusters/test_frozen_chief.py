@@ -15,7 +15,7 @@ from tests.sync_replicas.clusters import processes
 
 pytestmark = [isolated(alone=True), pytest.mark.clusters]
 v1 = tf.compat.v1
-OLD, WORKER, NEW = 0, 1, 2
+OLD = 0
 STEPS_BEFORE_THE_END = 10
 
 
@@ -38,7 +38,7 @@ class FreezingAtTheEnd(v1.train.SessionRunHook):
 
 
 class Cluster(processes.Cluster):
-    """A worker, and two chiefs, one of which is started when the other one is frozen.
+    """A worker, and a chief that is frozen.
 
     Args:
         folder: Folder of the log.
@@ -48,12 +48,11 @@ class Cluster(processes.Cluster):
     """
 
     def __init__(self, folder: Path, point: str) -> None:
-        super().__init__(folder, 2, None, num_workers=3)
-        self.num_workers = 2  # The chiefs do not train at the same time.
+        super().__init__(folder, 2, None, num_workers=2)
         self._point = point
 
     def model(self, task: int, *args: Any, **arguments: Any) -> Any:
-        model = super().model(task, *args, is_chief=task in (OLD, NEW), **arguments)
+        model = super().model(task, *args, **arguments)
         if task == OLD and self._point != "end":
             with model.graph.as_default(), v1.device(f"/job:worker/task:{OLD}"):
                 self._freeze_in_init(model.graph)
@@ -79,13 +78,8 @@ class Cluster(processes.Cluster):
 @pytest.mark.parametrize("point", ["prepared", "reset", "end"])
 def test_a_chief_that_is_frozen_and_replaced_ends_alone(tmp_path, point):
     """The chief is frozen inside of its init operation, or before its end."""
-    with Cluster(tmp_path, point) as cluster:
-        old = ("worker", OLD)
-        cluster.start(("ps", 0), ("ps", 1), old, ("worker", WORKER))
-        cluster.await_frozen(old)
-        cluster.start(("worker", NEW))
-        cluster.await_steps(20, WORKER, NEW)
-        cluster.unfreeze(old)
-        assert cluster.await_end(old) == {old: 1}
-        cluster.await_steps(10, WORKER, NEW)
+    with Cluster(tmp_path, point) as cluster, processes.printing_the_log(cluster):
+        cluster.start_all()
+        cluster.await_frozen(("worker", OLD))
+        cluster.replace_frozen_chief()
         processes.check(cluster)

@@ -91,7 +91,7 @@ class Model(Program):
         return {"step": int(session.run(self._step))}
 
 
-class Cluster(faults.Cluster):
+class Cluster(processes.Cluster):
     """A cluster whose workers end when they have made the last update."""
 
     checkpoint_steps = 5
@@ -130,10 +130,10 @@ def train_with_faults(
     """Returns the number of updates of a training with faults, and what happened to it."""
     with (
         two_hosts() as hosts,
-        Cluster(folder, REPLICAS, NUM_WORKERS, hosts) as cluster,
+        Cluster(folder, REPLICAS, faults.TAKEOVER_SECS, hosts=hosts) as cluster,
         processes.printing_the_log(cluster),
     ):
-        cluster.start(*[who for who in cluster.tasks() if who != ("worker", cluster.spare)])
+        cluster.start_all()
         cluster.await_steps(5, *cluster.workers())
         make_faults(Faults(cluster, hosts, random.Random(seed)))
         cluster.await_steps(5, *cluster.workers())
