@@ -123,8 +123,7 @@ def first_dimensions_of(data: Any) -> list[tf.Tensor]:
     """Returns sizes of the first dimension of a batch, `[] int32` each.
 
     It is that of the targets or, if there are none, those of all inputs. The first one is taken for
-    the number of samples.
-    Scalars are left out, so there may be none.
+    the number of samples. Scalars are left out, so there may be none.
 
     Args:
         data: What `train_step` gets.
