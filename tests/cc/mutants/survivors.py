@@ -7,11 +7,6 @@ _INSTANT = (
 SURVIVORS: dict[tuple[str, str, str], str] = {
     (
         "sync/sync_gate_timing.cc",
-        "> becomes >=",
-        "deadline = std::min(deadline, due > Clock::now() ? due : Clock::now() + patience);",
-    ): _INSTANT,
-    (
-        "sync/sync_gate_timing.cc",
         ">= becomes >",
         "if (num_expected_ > 0 && now >= expected_until_) {",
     ): _INSTANT,
@@ -26,11 +21,6 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "round->place = Place::kGone;",
     ): "No thread asks what to do with a round that has ended: see the rows of NextAction that the"
     " explorer reaches.",
-    (
-        "sync/sync_gate.cc",
-        "the condition is false",
-        "if (worker->absence == WorkerState::kLost) worker->absence = WorkerState::kBetweenSteps;",
-    ): "While a step counts, its worker is here. What ends the step says anew where the worker is.",
     (
         "sync/roster.h",
         "< becomes <=",
