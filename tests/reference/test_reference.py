@@ -21,6 +21,8 @@ from tests.support.waiting import run_program
 from tests.sync_replicas.one_worker import updates_of
 
 ENVIRONMENT = ROOT / "build" / "v1"
+# The import of TensorFlow 2 in this process has set the second one.
+_VARIABLES = {"PYTHONPATH": "", "TF2_BEHAVIOR": "0"}
 pytestmark = pytest.mark.reference
 
 
@@ -36,7 +38,7 @@ def tensorflow_1_15() -> str:
 
 @pytest.fixture(scope="module")
 def before(tensorflow_1_15: str) -> dict[str, str]:
-    return outputs_of([tensorflow_1_15], "before.py", {"PYTHONPATH": ""})
+    return outputs_of([tensorflow_1_15], "before.py", _VARIABLES)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,7 @@ LEARN = ROOT / "tests" / "compat" / "programs"
 def test_programs_of_learn_print_what_tests_of_compat_expect(program, tensorflow_1_15, tmp_path):
     run = run_program(
         [tensorflow_1_15, LEARN / program, tmp_path],
-        env=os.environ | {"PYTHONPATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env=os.environ | _VARIABLES | {"TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     assert run.returncode == 0, run.stderr[-3000:]
     if program == "experiment.py":
@@ -124,7 +126,7 @@ def test_one_worker_makes_the_updates_of_the_original(tensorflow_1_15: str):
     """As tests/sync_replicas compare with the optimizer of the installed TensorFlow."""
     run = run_program(
         [tensorflow_1_15, ROOT / "tests" / "sync_replicas" / "one_worker.py"],
-        env=os.environ | {"PYTHONPATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env=os.environ | _VARIABLES | {"TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     assert run.returncode == 0, run.stderr[-3000:]
     lines = [json.loads(line) for line in run.stdout.splitlines()]
