@@ -80,7 +80,8 @@ def drop_stale(staleness: Any = 0, inner: Any = None, **kwargs: Any) -> Any:
 
 def new_session() -> v1.Session:
     """Returns a session that can run steps from within a step."""
-    return v1.Session(config=v1.ConfigProto(inter_op_parallelism_threads=4))
+    config = v1.ConfigProto(inter_op_parallelism_threads=4, use_per_session_threads=True)
+    return v1.Session(config=config)
 
 
 def one_vector(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
