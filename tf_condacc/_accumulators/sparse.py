@@ -237,6 +237,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite,
                 or the accumulator is on a GPU and its reduction is "MEAN"; or the accumulator is
                 `deterministic`, whose gradients need a contributor.
+            tf.errors.ResourceExhaustedError: Memory is refused. If it is the byte of the result that
+                is refused, the gradient has been accumulated.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
         outcome = self._outcome(

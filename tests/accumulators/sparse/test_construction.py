@@ -29,7 +29,7 @@ def test_further_methods_have_the_signatures_of_those_they_go_with(ours):
         of_original = parameters(getattr(ours.sparse, method))
         ours_too = parameters(getattr(ours.sparse, f"try_{method}"))
         assert ours_too[: len(of_original)] == of_original
-        further = ["contributor", "weight"] if "apply" in method else ["global_step"]
+        further = ["weight"] if "apply" in method else ["global_step"]
         added = ours_too[len(of_original) :]
         assert [(name, default) for name, _, default in added] == [(x, None) for x in further]
 
