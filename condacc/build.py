@@ -110,7 +110,7 @@ def _target_folder() -> Path:
     try:
         return package if libraries.is_source_tree(package) else libraries.cache_folder()
     except RuntimeError as error:
-        raise BuildError(f"{error} Name a folder for caches in XDG_CACHE_HOME") from error
+        raise BuildError(str(error)) from error
 
 
 def compile_library(
@@ -138,7 +138,7 @@ def compile_library(
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise BuildError(_cannot_write(folder, error, folder)) from error
+        raise BuildError(_cannot_write(folder, error)) from error
     digest = libraries.digest_of(sources)
     with _scratch_folder() as scratch:
         built = Build(compiler, tensorflow, sources, say).make_library(scratch)
@@ -156,7 +156,7 @@ def compile_library(
             described.write_text(json.dumps(info, indent=2) + "\n")
             replace((built, library.file), (described, library.info_file))
         except OSError as error:
-            raise BuildError(_cannot_write(error.filename, error, folder)) from error
+            raise BuildError(_cannot_write(error.filename, error)) from error
     return library
 
 
@@ -170,26 +170,14 @@ def _scratch_folder() -> Iterator[Path]:
     try:
         folder = tempfile.TemporaryDirectory(prefix="condacc-build-")
     except OSError as error:
-        raise BuildError(
-            f"no folder for temporary files ({error.strerror}): name one in TMPDIR"
-        ) from error
+        raise BuildError(f"no folder for temporary files: {error.strerror}") from error
     with folder as name:
         yield Path(name).resolve()
 
 
-def _cannot_write(where: object, error: OSError, folder: Path) -> str:
-    """Returns the message for a file that cannot be written.
-
-    Args:
-        where: The file, or the folder that it would be in.
-        error: The error of the system.
-        folder: Folder for the library.
-    """
-    message = f"{where} cannot be written ({error.strerror}): make room or make it writable"
-    with contextlib.suppress(RuntimeError):  # Without a home directory there is no cache.
-        if folder == libraries.cache_folder():
-            return f"{message}, or name another folder for caches in XDG_CACHE_HOME"
-    return message
+def _cannot_write(where: object, error: OSError) -> str:
+    """Returns the message for a file, or the folder that it would be in."""
+    return f"{where} cannot be written ({error.strerror}): make room or make it writable"
 
 
 def replace(*files: tuple[Path, Path]) -> None:
@@ -349,7 +337,7 @@ def _first_error(messages: str, remark: str) -> str:
     errors = (line for line in lines if "error: " in line and not line.startswith("collect2:"))
     first = next(errors, lines[0])
     if any(os.strerror(code) in messages for code in (errno.ENOSPC, errno.EDQUOT)):
-        return f"{first}: make room in {tempfile.gettempdir()}, or name another folder in TMPDIR"
+        return f"{first}: make room in {tempfile.gettempdir()}"
     if "Killed" in messages:
         return f"{first}: a compiler needs up to 1 GB of free memory"
     return first + remark
