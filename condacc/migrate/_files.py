@@ -27,6 +27,7 @@ _SUFFIXES = (".py", ".ipynb")
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _FILES_FOR_PROCESSES = 32  # Fewer files take less time than starting processes.
+_MOST_PROCESSES = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +176,7 @@ def migrate_files(
         return
     importlib.import_module("libcst.metadata")  # Imported once, before the processes are forked.
     context = multiprocessing.get_context("fork")
-    number = min(processes, len(files))
+    number = min(processes, len(files), _MOST_PROCESSES)
     pipes = [context.Pipe(duplex=False) for _ in range(number)]
     # Nothing here has a lock that an interrupt could leave locked, unlike concurrent.futures.
     children = [
@@ -190,7 +191,7 @@ def migrate_files(
         for at, file in enumerate(files):
             try:
                 result = pipes[at % number][0].recv()
-            except EOFError:
+            except (EOFError, OSError):  # It has ended between two results, or in one.
                 result = FileResult(file, error="the process that was to read it has ended")
             yield result
     finally:
@@ -207,7 +208,8 @@ def _send_results(
 ) -> None:
     """Sends the results for every n-th file, in a process of its own, as long as they are read."""
     own = pipes[first][1]
-    for reader, writer in pipes:  # So that this process sees the end of its parent, and vice versa.
+    # Otherwise this process would not see the end of its parent, nor the parent that of others.
+    for reader, writer in pipes:
         reader.close()
         if writer is not own:
             writer.close()

@@ -31,7 +31,10 @@ _IN_THREADS = (
 
 
 def eager_findings(source: Source) -> list[Finding]:
-    """Returns a finding if a program needs a graph and neither makes one nor asks for one."""
+    """Returns a finding if a program needs a graph and neither makes one nor asks for one.
+
+    If it has threads, one that it makes is not enough.
+    """
     found = _Graphs(source)
     uses = found.in_threads or ([] if found.has_graph else found.uses)
     if found.is_switched or not uses:

@@ -183,7 +183,8 @@ class Uses(cst.CSTVisitor):
         owner = target.removeprefix(f"{PACKAGE}.estimator.")
         lacking = _LACKING_ARGUMENTS.get(owner)
         for position, arg in enumerate(node.args if lacking else ()):
-            is_lacking = arg.keyword.value == lacking if arg.keyword else position == _FIFTH
+            is_fifth = position == _FIFTH and not arg.star
+            is_lacking = arg.keyword.value == lacking if arg.keyword else is_fifth
             if is_lacking and not (isinstance(arg.value, cst.Name) and arg.value.value == "None"):
                 self.lacking.add(f"{owner}({lacking}=...)")
 

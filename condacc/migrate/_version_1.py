@@ -16,6 +16,7 @@ _LAYERS = "tensorflow.layers"
 _SUMMARY = "tensorflow.summary"
 _SUMMARIES = ("audio", "histogram", "image", "scalar", "text")  # tf_upgrade_v2 leaves these.
 _NEW_SUMMARIES = re.compile(r"\bcreate_file_writer\b|\bset_step\b")
+_STEP_IS_THIRD = ("histogram", "scalar", "text")
 _NEW = "tensorflow.device"
 _NAMES = {_NEW, "tensorflow.compat.v2.device"}
 _FUNCTION = re.compile(r"setter|func|fn\b|fn_", re.IGNORECASE)
@@ -26,11 +27,11 @@ _IS_NO_FUNCTION = re.compile(r"^[\w.]*\bDeviceSpec\b|^[^()]*\.device$|^['\"].*\.
 class Version1(cst.CSTVisitor):
     """Finds the uses of TensorFlow 2's ``tf.layers``, ``tf.summary`` and ``tf.device``.
 
-    ``tf.layers``, the only public module that tf_upgrade_v2 leaves as it is, is rewritten to
-    ``tf.compat.v1.layers``, and so are the functions of ``tf.summary`` that it leaves, where they
-    are used without a step. A use of ``tf.device`` with a device setter or another function is
-    rewritten to ``tf.compat.v1.device``, which also accepts names of devices. A use with a value
-    that may be a function is reported.
+    tf_upgrade_v2 leaves these names as they are. ``tf.layers`` is rewritten to
+    ``tf.compat.v1.layers``. Functions of ``tf.summary`` that are used without a step are rewritten
+    to those of ``tf.compat.v1.summary``. A use of ``tf.device`` with a device setter or another
+    function is rewritten to ``tf.compat.v1.device``, which also accepts names of devices. A use
+    with a value that may be a function is reported.
 
     Attributes:
         edits: The changes of the text.
@@ -82,6 +83,8 @@ class Version1(cst.CSTVisitor):
         call = self._source.parents[function]
         args = call.args if isinstance(call, cst.Call) and call.func is function else ()
         has_step = any(arg.keyword is not None and arg.keyword.value == "step" for arg in args)
+        if function.attr.value in _STEP_IS_THIRD:
+            has_step |= len(args) > 2 and args[2].keyword is None
         is_new = has_step or _NEW_SUMMARIES.search(self._source.module.code)
         return not is_new and self._names(node) == {_SUMMARY}
 

@@ -6,10 +6,13 @@ import importlib.util
 import io
 import json
 import os
+import pickle
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -171,8 +174,20 @@ def die_at_one(file, with_estimator):
     return FileResult(file)
 
 
-def test_the_files_that_a_process_had_left_when_it_died_are_reported(monkeypatch):
-    monkeypatch.setattr(_files, "migrate_file", die_at_one)
+def die_while_sending_one(pipe, result):
+    if result.path == "1":
+        os.write(pipe.fileno(), struct.pack("!i", 1000) + b"the first of 1000 bytes")
+        os.kill(os.getpid(), signal.SIGKILL)
+    pipe.send_bytes(pickle.dumps(result))
+
+
+@pytest.mark.parametrize("is_sending", [False, True])
+def test_the_files_that_a_process_had_left_when_it_died_are_reported(monkeypatch, is_sending):
+    if is_sending:
+        monkeypatch.setattr(Connection, "send", die_while_sending_one)
+        monkeypatch.setattr(_files, "migrate_file", lambda file, with_estimator: FileResult(file))
+    else:
+        monkeypatch.setattr(_files, "migrate_file", die_at_one)
     files = [str(number) for number in range(40)]
     results = list(_files.migrate_files(files, False, processes=2))
     assert [result.path for result in results] == files

@@ -176,12 +176,12 @@ SAMPLES = [
         """\
         import tensorflow as tf
         tf.summary.scalar("loss", loss), tf.summary.image("x", x, 3), map(tf.summary.text, a, b)
-        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all()
+        tf.summary.scalar("loss", loss, step=1), tf.summary.text("t", x, 1), v1.summary.merge_all()
         """,
         """\
         import tensorflow as tf
         tf.compat.v1.summary.scalar("loss", loss), tf.compat.v1.summary.image("x", x, 3), map(tf.compat.v1.summary.text, a, b)
-        tf.summary.scalar("loss", loss, step=1), tf.compat.v1.summary.merge_all()
+        tf.summary.scalar("loss", loss, step=1), tf.summary.text("t", x, 1), v1.summary.merge_all()
         """,  # noqa: E501
     ),
     sample(

@@ -183,8 +183,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             ValueError: The static shape of `weight` is not that of a scalar.
             tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite;
                 or the accumulator is `deterministic`, whose gradients need a contributor.
-            tf.errors.ResourceExhaustedError: Memory is refused. If it is the byte of the result that
-                is refused, the gradient has been accumulated.
+            tf.errors.ResourceExhaustedError: Memory is refused. If it is the byte of the result,
+                the gradient has been accumulated.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
         outcome = self._outcome(grad, local_step, f"{name}Outcome", weight)

@@ -237,8 +237,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite,
                 or the accumulator is on a GPU and its reduction is "MEAN"; or the accumulator is
                 `deterministic`, whose gradients need a contributor.
-            tf.errors.ResourceExhaustedError: Memory is refused. If it is the byte of the result that
-                is refused, the gradient has been accumulated.
+            tf.errors.ResourceExhaustedError: Memory is refused. If it is the byte of the result,
+                the gradient has been accumulated.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
         outcome = self._outcome(
@@ -397,8 +397,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        It never waits. TensorFlow's own accumulator has no such method. The errors are those of
-        `take_grad`.
+        It never waits for gradients. TensorFlow's own accumulator has no such method. The errors
+        are those of `take_grad`.
 
         Args:
             num_required: Number of gradients that are enough, at least 1: `[] int32`.

@@ -268,7 +268,7 @@ class GradientAccumulator(Trackable):
                 but a variable whose gradients are None in all micro-batches of an update is left
                 out, so that its momentum and its weight decay rest. A function or graph leaves out
                 the sets of variables that have been None together before it was traced, and their
-                intersections, up to eight. Other sets, and all of them under a strategy with
+                intersections, up to seven. Other sets, and all of them under a strategy with
                 several workers, count as zeros, and a warning names the variables.
             weight: Weight of the micro-batch, as in `accumulate`: `[]`.
             clipnorm: The mean gradient of each variable is scaled down so that its L2 norm does

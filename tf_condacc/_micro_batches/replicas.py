@@ -315,7 +315,7 @@ class ReplicaAccumulators(Trackable):
         # Keyed by the number of the replica.
         self._sums: dict[int, list[VariableSum]] = {}
         self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
-        # Of the gradients of each variable, how many were None since the last take.
+        # For each replica, how many gradients of each variable were None since the last take.
         self._absences: dict[int, _FoldingAccumulator] = {}
         self._is_traced_without_weights = False
 
@@ -599,7 +599,7 @@ class ReplicaAccumulators(Trackable):
             counts = np.isin(range(len(targets)), [*micro_batch.absent]).astype(np.float64)
             with tf.control_dependencies(applied[-1:]):
                 absences = self._absences[self._replica()]
-                applied.append(absences.try_apply_grad(tf.constant(counts), step))
+                applied.append(absences._outcome(tf.constant(counts), step))
         return applied
 
     @contextlib.contextmanager

@@ -294,7 +294,7 @@ def fitting(
         updates: The updates.
     """
     *ways, chosen = [functools.partial(_true_after, each) for each in updates]
-    for left_out, way in reversed([*zip(branches, ways, strict=False)]):
+    for left_out, way in reversed([*zip(branches[:-1], ways, strict=True)]):
         fits = tf.reduce_all(tf.gather(is_absent, sorted(left_out)))
         chosen = functools.partial(tf.cond, fits, way, chosen)
     return chosen().op

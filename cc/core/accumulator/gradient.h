@@ -40,7 +40,7 @@ struct Gradient {
   std::optional<Shape> dense_shape;
 
   // The accumulator sets this field: the number of the gradient in the round, counted from 1 in the
-  // order of arrival. It is not used if gradients are added in the order of contributors.
+  // order of arrival; or the contributor + 1 if gradients are added in the order of contributors.
   int64_t number = 0;
 
   // RoundSum::Supply() sets these fields of dense gradients.

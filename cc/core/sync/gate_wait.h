@@ -52,7 +52,8 @@ struct GateWait : Waiter<GateWait> {
   const std::string run;  // Identifies the process and graph of the worker or the chief.
   int64_t session = 0;    // The session of a chief or an observer.
   const int64_t after;
-  Clock::duration patience{};  // Of an observer, or of a worker that is late. Without end if zero.
+  // How long an observer, or a worker that is late, waits; zero means without a limit.
+  Clock::duration patience{};
   Done done;
 
   End end;

@@ -56,7 +56,7 @@ it is the contributor's first one since the last take, and if the accumulator is
 
 local_step: The step at which the gradient was computed: [] int64. The gradient is stale if it is
   lower than the accumulator's global step.
-gradient: The gradient, of the accumulator's shape. That of one which is not added may be another.
+gradient: The gradient, of the accumulator's shape. One that is not added may have any shape.
 contributor: Nothing, or the number of the contributor, not negative, and lower than the
   accumulator's num_contributors, if that is not 0: [] int64.
 weight: Nothing, or the weight by which the gradient has been multiplied, finite and not negative:
@@ -104,7 +104,8 @@ REGISTER_OP("Condacc>DenseTryTake")
     .SetIsStateful()
     .SetShapeFn(DenseTakeShape)
     .Doc(R"(
-Takes the accumulated gradients if there are enough and no other take waits; never waits itself.
+Takes the accumulated gradients if there are enough and no other take waits; never waits for
+gradients itself.
 
 num_required: How many gradients are enough, at least 1: [] int32.
 global_step: Nothing, or the only step of the accumulator at which gradients are taken: [] int64.

@@ -46,8 +46,8 @@ REGISTER_OP("Condacc>SparseApply")
     .SetIsStateful()
     .SetShapeFn(SparseApplyShape)
     .Doc(R"(
-Adds a sparse gradient to an accumulator, unless it is stale. A gradient of a contributor is added
-only as by Condacc>DenseApply.
+Adds a sparse gradient to an accumulator, unless it is stale. For one of a contributor, the rules of
+Condacc>DenseApply hold.
 
 local_step: The step at which the gradient was computed: [] int64. The gradient is stale if it is
   lower than the accumulator's global step.
@@ -108,8 +108,8 @@ REGISTER_OP("Condacc>SparseTryTake")
     .SetIsStateful()
     .SetShapeFn(SparseTakeShape)
     .Doc(R"(
-Takes the accumulated sparse gradients if there are enough and no other take waits; never waits
-itself.
+Takes the accumulated sparse gradients if there are enough and no other take waits; never waits for
+gradients itself.
 
 num_required: How many gradients are enough, at least 1: [] int32.
 global_step: Nothing, or the only step of the accumulator at which gradients are taken: [] int64.

@@ -229,8 +229,7 @@ class DropStaleGradientOptimizer(OptimizerWrapper):
         """Returns how many times gradients were dropped: `[] int64`.
 
         The count covers all sessions and workers, and begins with the process that holds the step.
-        ``tf.train.Checkpoint`` saves it, and `tf_condacc.saveables` does for sessions. The original
-        has no such method.
+        It is not in checkpoints. The original has no such method.
 
         Args:
             name: Optional name of the operation.

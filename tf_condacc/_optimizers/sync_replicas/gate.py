@@ -18,7 +18,7 @@ from tf_condacc._optimizers.sync_replicas.worker_name import listed_workers
 
 _LOG = logging.getLogger("tf_condacc")
 _NO_ROUND = -1
-_AT_ONCE = 1e-3
+_AT_ONCE = 1e-3  # In seconds. 0 would be without a limit.
 
 
 class GateOptions(NamedTuple):
@@ -135,7 +135,7 @@ class SyncGate:
         """Waits until a chief has opened the gate; returns the round: `[] int64`.
 
         A worker that comes for the first time after the end of training may belong to the next one
-        on the same servers, so it waits for a while. Servers of `condacc launch` see no other one.
+        on the same servers, so it waits for a while. Those of `condacc launch` serve one training.
         """
         is_launched = tf_config.LAUNCHED in os.environ
         with self.on_device():

@@ -143,7 +143,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         """Sets options that the original does not have, before `apply_gradients`.
 
         The chief's options apply to all workers, except `report_secs`, which each process sets for
-        its own reports.
+        its own reports, and for how long it waits for another training if it comes after the end.
 
         Args:
             takeover_secs: If the gate is idle for this many seconds, which means that no slot is
@@ -462,8 +462,8 @@ class SyncReplicasOptimizer(OptimizerWrapper):
     def num_dropped(self, name: str | None = None) -> tf.Tensor:
         """Returns the number of steps, of all workers, whose gradients were dropped: `[] int64`.
 
-        ``tf.train.Checkpoint`` saves it with the optimizer, and `tf_condacc.saveables` does for
-        sessions. The original has no such method. `apply_gradients` also adds a summary of it.
+        The count begins with the process of the gate, and is not in checkpoints. The original has
+        no such method. `apply_gradients` also adds a summary of it.
 
         Args:
             name: Optional name of the operation.
