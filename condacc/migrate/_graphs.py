@@ -60,14 +60,18 @@ class _Graphs(cst.CSTVisitor):
         self.is_switched |= isinstance(name, cst.Name) and name.value in _SWITCHES
 
     def visit_Name(self, node: cst.Name) -> None:
-        self.has_graph |= node.value in _OWN_GRAPHS
-        if node.value not in _LAST_PARTS:
+        if node.value not in (*_OWN_GRAPHS, *_LAST_PARTS):
             return
         parent = self._source.parents[node]
-        if isinstance(parent, cst.ImportAlias):
-            return
         is_end = isinstance(parent, cst.Attribute) and parent.attr is node
         whole = parent if is_end and isinstance(parent, cst.Attribute) else node
+        if node.value in _OWN_GRAPHS:
+            # TensorFlow 2.15 has hooks in tf.estimator, and its tf_upgrade_v2 writes them so.
+            outer = self._source.parents[whole]
+            is_hook = isinstance(outer, cst.Attribute) and outer.attr.value.endswith("Hook")
+            self.has_graph |= not is_hook
+        if node.value not in _LAST_PARTS or isinstance(parent, cst.ImportAlias):
+            return
         resolved = resolve(self._source, whole) if is_chain(whole) else None
         call = self._source.parents[whole]
         is_called = isinstance(call, cst.Call) and call.func is whole

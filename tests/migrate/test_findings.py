@@ -77,6 +77,10 @@ FOUND = {
         TF + "x = tf.compat.v1.placeholder(tf.float32)\nwith tf.compat.v1.Session() as s: pass",
         [("TC305", 2, 5)],
     ),
+    "a session with a hook of tf.estimator": (
+        TF + "tf.compat.v1.Session()\nhook = tf.estimator.StopAtStepHook(9)",
+        [("TC305", 2, 1), ("TC201", 3, 8)],
+    ),
     "a monitored session that is imported": (
         "from tensorflow.compat.v1.train import MonitoredTrainingSession as M\n"
         "from tensorflow.compat.v1 import Session\nSession(); disable_v2_behavior",
