@@ -29,7 +29,8 @@ class GateOptions(NamedTuple):
         num_workers: Number of workers.
         takeover_secs: Seconds without an event after which the slots of workers that do not wait
             go to others. 0 means never.
-        report_secs: Seconds after which a report says who is missing in a round. 0 means never.
+        report_secs: Seconds after which a report says who is missing in a round. 0 means never. A
+            worker that comes after the end of training waits as long for another training.
         wait_for_lost: Whether a round waits for a lost worker even if no other one is left.
         start_secs: How long the first round waits for listed workers. 0 means not at all.
     """
