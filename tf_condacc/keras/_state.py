@@ -12,7 +12,7 @@ _LOG = logging.getLogger("tf_condacc")
 
 
 class AccumulatedState(Trackable):
-    """What a model has accumulated, as a part of checkpoints.
+    """Saves and restores what a model has accumulated, as a part of checkpoints.
 
     Its children are the ``GradientAccumulator`` objects, which the first steps make. A checkpoint
     that was restored before is restored into each when it is made.
