@@ -14,6 +14,7 @@ from dataclasses import dataclass
 _NAME = r"\{(?:job|index|ps|workers|hosts:\w*)\}"
 _FIELD = re.compile(rf"\{{(?P<literal>{_NAME})\}}|(?P<field>{_NAME})")
 _JOBS = ("ps", "worker")
+_COORDINATOR = "chief"
 
 
 @dataclass(frozen=True)
@@ -21,41 +22,45 @@ class Place:
     """The place of a task in the cluster.
 
     Attributes:
-        job: "ps" or "worker".
+        job: "ps", "worker" or, for the coordinator of parameter servers of TensorFlow 2, "chief".
         index: The index in the job.
         address: The host and the port of the server.
         job_name: The value of ``{job}`` in the command.
+        is_server: Whether the task serves until the training is over: a parameter server, or a
+            worker that a coordinator gives its work.
     """
 
     job: str
     index: int
     address: str
     job_name: str
+    is_server: bool
 
     def __str__(self) -> str:
         return f"{self.job} {self.index}"
 
     @property
-    def is_server(self) -> bool:
-        """Whether the task is a parameter server."""
-        return self.job == "ps"
-
-    @property
     def is_essential(self) -> bool:
         """Whether no worker can train without this task: a parameter server or the chief."""
-        return self.is_server or self.index == 0
+        return self.job != "worker" or (self.index == 0 and not self.is_server)
 
 
 def local_cluster(
-    num_ps: int, num_workers: int, ports: Sequence[int] = (), job_names: Sequence[str] = _JOBS
+    num_ps: int,
+    num_workers: int,
+    ports: Sequence[int] = (),
+    job_names: Sequence[str] = _JOBS,
+    has_coordinator: bool = False,
 ) -> list[Place]:
     """Returns the places of a cluster whose servers listen on ports of this machine.
 
     Args:
         num_ps: Number of parameter servers.
         num_workers: Number of workers.
-        ports: The ports of the parameter servers and then of the workers; by default, free ones.
+        ports: The ports of the parameter servers, of the workers, and of the coordinator; by
+            default, free ones.
         job_names: What ``{job}`` becomes for a parameter server and for a worker.
+        has_coordinator: Whether there is a coordinator, for which all workers are servers.
 
     Raises:
         ValueError: There are not as many ports as tasks, or a port is twice among them.
@@ -63,10 +68,13 @@ def local_cluster(
     """
     jobs = [("ps", index) for index in range(num_ps)]
     jobs += [("worker", index) for index in range(num_workers)]
+    jobs += [(_COORDINATOR, 0)] if has_coordinator else []
+    names = {**dict(zip(_JOBS, job_names, strict=True)), _COORDINATOR: _COORDINATOR}
+    servers = _JOBS if has_coordinator else _JOBS[:1]
     if ports:
         _check_ports(ports, len(jobs))
     return [
-        Place(job, index, f"localhost:{port}", job_names[_JOBS.index(job)])
+        Place(job, index, f"localhost:{port}", names[job], job in servers)
         for (job, index), port in zip(jobs, ports or free_ports(len(jobs)), strict=True)
     ]
 
@@ -74,8 +82,8 @@ def local_cluster(
 def _check_ports(ports: Sequence[int], count: int) -> None:
     if len(ports) != count or len(set(ports)) != count:
         raise ValueError(
-            f"expected {count} different ports, of the parameter servers and then of the workers, "
-            f"got {', '.join(map(str, ports))}"
+            f"expected {count} different ports, of the parameter servers, the workers and then the "
+            f"coordinator, if there is one, got {', '.join(map(str, ports))}"
         )
     for port in ports:
         try:
@@ -133,8 +141,9 @@ def filled(command: Sequence[str], cluster: Sequence[Place], place: Place) -> li
         if field in own:
             return own[field]
         job = {"ps": "ps", "workers": "worker"}.get(field, field.partition(":")[2])
-        if job not in _JOBS:
-            raise ValueError(f"{{{field}}}: there is no job {job!r}, only {' and '.join(_JOBS)}")
+        jobs = dict.fromkeys((*_JOBS, *(each.job for each in cluster)))
+        if job not in jobs:
+            raise ValueError(f"{{{field}}}: there is no job {job!r}, only {' and '.join(jobs)}")
         return ",".join(each.address for each in cluster if each.job == job)
 
     return [_FIELD.sub(value, argument) for argument in command]

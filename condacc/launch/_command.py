@@ -39,12 +39,17 @@ def main(arguments: Sequence[str]) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         parser.error("missing command, as in: condacc launch --workers 2 python train.py")
-    if options.ps + options.workers > _MAX_TASKS:
-        parser.error(f"at most {_MAX_TASKS} tasks, got {options.ps + options.workers}")
+    num_tasks = options.ps + options.workers + options.coordinator
+    if num_tasks > _MAX_TASKS:
+        parser.error(f"at most {_MAX_TASKS} tasks, got {num_tasks}")
+    if options.coordinator and not options.ps:
+        parser.error("argument --coordinator: expected at least one parameter server, got --ps 0")
     if shutil.which(command[0]) is None:
         parser.exit(_NOT_FOUND, f"{parser.prog}: error: command not found: {command[0]}\n")
     try:
-        cluster = local_cluster(options.ps, options.workers, options.ports, options.jobs)
+        cluster = local_cluster(
+            options.ps, options.workers, options.ports, options.jobs, options.coordinator
+        )
     except (OSError, ValueError) as error:
         parser.error(f"argument --ports: {error}" if options.ports else str(error))
     try:
@@ -84,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
         help="number of workers, of which worker 0 is the chief",
     )
+    coordinator_help = "add the coordinator, chief 0, for which all workers are servers"
+    add("--coordinator", action="store_true", help=coordinator_help)
     ports_help = (
         "ports of the parameter servers, then of the workers, as in 2222,2230-2233 (default: free "
         "ports)"

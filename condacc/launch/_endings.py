@@ -14,7 +14,8 @@ _TERMINATED = 128 + signal.SIGTERM
 class Endings:
     """Ends tasks that do not end by themselves although the training is over.
 
-    The run is over when all workers have ended; then parameter servers are ended. When the chief
+    The run is over when all workers, or the coordinator, have ended; then the servers are ended.
+    When the chief
     has finished, or the chief or a parameter server is lost for good, no task is started again, and
     the others are ended after a time of grace.
     """
@@ -91,7 +92,7 @@ class Endings:
         if chief.is_over and chief.status == 0:
             self._stop_reason = f"{chief.name}, the chief, has finished"
         elif finished:
-            self._stop_reason = f"{finished[0].name}, a parameter server, has finished"
+            self._stop_reason = f"{finished[0].name}, a server, has finished"
         elif lost:
             self._stop_reason = f"{lost[0].name} is lost, and no worker can continue without it"
             self._is_loss = True

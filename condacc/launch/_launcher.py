@@ -57,6 +57,12 @@ class Launcher:
         self._output = output
         defaults = {_LOG_LEVEL: _NOTHING} if settings.hides_log else {}
         self._tasks = [Task(place, cluster, command, defaults) for place in cluster]
+        has_coordinator = any(place.is_server and place.job == "worker" for place in cluster)
+        # The variables of a lost coordinator stay in the memory of the parameter servers, and a
+        # coordinator cannot continue after a parameter server. So they are started again together.
+        self._inseparable = [
+            task for task in self._tasks if has_coordinator and task.place.is_essential
+        ]
         self._interrupted_by: int | None = None
         self._interrupted_at = 0.0
         self._paused_at: float | None = None
@@ -128,11 +134,10 @@ class Launcher:
         return all(task.is_over and not _is_ending(task) for task in self._tasks)
 
     def _start(self, task: Task) -> None:
-        restarting = task.status is not None
+        again = " again" if task.status is not None else ""
+        if again and not task.is_taken_along:
+            again += f": restart {task.restarts + 1} of {self._settings.restarts}"
         error = task.start(self._now(), self._guard)
-        again = (
-            f" again: restart {task.restarts} of {self._settings.restarts}" if restarting else ""
-        )
         if error is not None or task.process is None:
             self._output.say(f"{task.name} cannot be started{again}: {error}.", task.name)
             self._on_end(task)
@@ -153,6 +158,9 @@ class Launcher:
         if task.status == 0:
             self._output.say(f"{task.name} has finished.", task.name)
             return
+        if task.is_taken_along and not self._endings.has_begun:
+            task.restart_at = self._now()
+            return
         told = f"{task.name} is lost: {how_it_ended(task.status)}."
         if self._endings.has_begun:
             told += f" It is not restarted: {self._endings.reason}."
@@ -160,9 +168,20 @@ class Launcher:
             delay = task.restart_later(self._now())
             number = f"{task.restarts + 1} of {self._settings.restarts}"
             told += f" Restart {number} follows" + (f" in {delay:g} s." if delay else ".")
+            told += self._take_along(task)
         else:
             told += " No restarts are left."
         self._output.say(told, task.name)
+
+    def _take_along(self, lost: Task) -> str:
+        """Kills the tasks that must begin anew with a lost one, and returns a sentence on them."""
+        others = [task for task in self._inseparable if task is not lost and task.restart_at is None]
+        if lost not in self._inseparable or not others:
+            return ""
+        for task in others:
+            task.is_taken_along = True
+            self._signal(task, signal.SIGKILL)
+        return f" Started again with it: {', '.join(task.name for task in others)}."
 
     def _on_signal(self, number: int) -> None:
         if number in _ENDING_SIGNALS:

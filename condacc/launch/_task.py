@@ -24,6 +24,8 @@ class Task:
         status: Exit status of the last process; 128 + number if a signal has ended it. None if it
             has not ended.
         restart_at: The time at which a lost task is started again. None if it is not.
+        is_taken_along: Whether the launcher ends the process because another task is lost, and then
+            starts it again. This does not count as a restart.
         note: A remark about the end, for the summary.
     """
 
@@ -48,6 +50,7 @@ class Task:
         self.restarts = 0
         self.status: int | None = None
         self.restart_at: float | None = None
+        self.is_taken_along = False
         self.note = ""
         own = {"TF_CONFIG": tf_config(cluster, place), LAUNCHED: "1", "PYTHONUNBUFFERED": "1"}
         self._environment = {**defaults, **os.environ, **own}
@@ -78,8 +81,9 @@ class Task:
 
     def start(self, now: float, guard: Guard) -> str | None:
         """Starts a process for the task. Returns why if that is impossible."""
-        if self.status is not None:
+        if self.status is not None and not self.is_taken_along:
             self.restarts += 1
+        self.is_taken_along = False
         self.status = self.restart_at = None
         self._started_at = now
         try:

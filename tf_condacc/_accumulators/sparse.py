@@ -408,9 +408,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
         Returns:
             A named tuple ``(taken, value)``. If ``taken: [] bool`` is True, ``value`` is the result
-            of `take_grad`. Otherwise it is a `SparseGradient` without rows.
+            of `take_grad`. Otherwise it is a `SparseGradient` without rows. In a graph the values
+            have the static shape ``[None, d1, …]`` of the constructor, if it is known.
+
+        Raises:
+            tf.errors.InvalidArgumentError: In a graph, the gradients that were taken have more
+                dimensions than the constructor's shape.
         """
-        return self._try_take(num_required, name, global_step, SparseGradient._make)
+        return self._try_take(num_required, name, global_step, self._with_static_shape)
 
     @not_converted
     def try_take_indexed_slices_grad(
@@ -432,7 +437,16 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         Returns:
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
         """
-        return self._try_take(num_required, name, global_step, _slices)
+        return self._try_take(
+            num_required, name, global_step, lambda outputs: as_slices(self._with_static_shape(outputs))
+        )
+
+    def _with_static_shape(self, outputs: Sequence[tf.Tensor]) -> SparseGradient:
+        """Returns what was taken, whose values have the shape that optimizers of Keras 3 need."""
+        taken = SparseGradient._make(outputs)
+        if tf.executing_eagerly() or self._shape.rank is None:
+            return taken
+        return taken._replace(values=tf.ensure_shape(taken.values, [None, *self._shape[1:]]))
 
     def _outcome(
         self,

@@ -5,6 +5,7 @@ A program calls `start` and trains in the `Task` that it returns. The same progr
 """
 
 from tf_condacc.cluster._balancing import GreedyLoadBalancingStrategy, byte_size_load_fn
+from tf_condacc.cluster._coordinator import coordinator
 from tf_condacc.cluster._task import Task, start
 
-__all__ = ["GreedyLoadBalancingStrategy", "Task", "byte_size_load_fn", "start"]
+__all__ = ["GreedyLoadBalancingStrategy", "Task", "byte_size_load_fn", "coordinator", "start"]
