@@ -22,6 +22,8 @@ import tensorflow as tf
 
 import tf_condacc.cluster  # Every task needs its operations.
 
+tf.get_logger().setLevel("CRITICAL")  # The launcher reports what is lost.
+
 PARTS, BATCH, EXAMPLES = 6, 48, 1000
 SEED = tf.constant(3, tf.int64)
 
@@ -68,7 +70,7 @@ def train(strategy, coordinator, options):
         layers = [keras.layers.Embedding(500, 16), keras.layers.Flatten()]
         layers += [keras.layers.Dense(16, "relu"), keras.layers.Dense(1)]
         model = keras.Sequential([keras.Input([8], dtype="int64"), *layers])
-        optimizer = keras.optimizers.Adam(0.01)
+        optimizer = getattr(keras.optimizers, options.optimizer)(0.01)
         variables = [piece for each in model.trainable_variables for piece in pieces(each)]
         optimizer.build(variables)
         step = tf.Variable(0, dtype=tf.int64)
@@ -139,6 +141,7 @@ def main():
     """Serves, coordinates or trains alone, as TF_CONFIG says."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--optimizer", default="Adam", help="an optimizer of keras.optimizers")
     parser.add_argument("--folder", type=Path, default="parameter_servers", help="of checkpoints")
     options = parser.parse_args()
     if "TF_CONFIG" not in os.environ:

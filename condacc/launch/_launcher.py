@@ -164,6 +164,8 @@ class Launcher:
         told = f"{task.name} is lost: {how_it_ended(task.status)}."
         if self._endings.has_begun:
             told += f" It is not restarted: {self._endings.reason}."
+        elif task in self._inseparable and (missing := self._missing_workers()):
+            told += f" It is not restarted: a coordinator cannot begin without {missing[0]}."
         elif task.restarts < self._settings.restarts:
             delay = task.restart_later(self._now())
             number = f"{task.restarts + 1} of {self._settings.restarts}"
@@ -172,6 +174,16 @@ class Launcher:
         else:
             told += " No restarts are left."
         self._output.say(told, task.name)
+
+    def _missing_workers(self) -> list[str]:
+        """Returns the workers of a coordinator that are lost, and are not started again."""
+        return [
+            task.name
+            for task in self._tasks
+            if task not in self._inseparable
+            and task.is_lost_for_good
+            and task.restarts >= self._settings.restarts
+        ]
 
     def _take_along(self, lost: Task) -> str:
         """Kills the tasks that must begin anew with a lost one, and returns a sentence on them."""

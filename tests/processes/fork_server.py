@@ -171,7 +171,8 @@ def run(request: Request) -> None:
     os.environ.clear()
     os.environ.update(environment)
     for number, name in enumerate(_STANDARD):
-        by_line = name == "stderr" or os.isatty(number)
+        is_shown_at_once = name == "stderr" or "PYTHONUNBUFFERED" in environment
+        by_line = is_shown_at_once or os.isatty(number)
         file = open(
             number,
             "w" if number else "r",

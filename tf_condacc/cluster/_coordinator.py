@@ -33,9 +33,13 @@ def coordinator(
         A ``tf.distribute.coordinator.ClusterCoordinator``.
 
     Raises:
-        ValueError: Printed, as any other exception: `strategy` is not a
-            ``tf.distribute.ParameterServerStrategy``.
+        TypeError: `strategy` is not a ``tf.distribute.ParameterServerStrategy``.
     """
+    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        raise TypeError(
+            "coordinator() expected a tf.distribute.ParameterServerStrategy, got "
+            f"{type(strategy).__name__}"
+        )
     status = 0
     try:
         yield tf.distribute.coordinator.ClusterCoordinator(strategy)
