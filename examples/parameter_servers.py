@@ -1,6 +1,6 @@
 """Trains a model of Keras with TensorFlow 2's parameter servers, synchronously and to the bit.
 
-    condacc launch --coordinator --ps 2 --workers 3 --restarts 5 -- python examples/parameter_servers.py
+    condacc launch --coordinator --ps 2 --workers 3 python examples/parameter_servers.py
 
 Each step consists of a fixed number of parts, which the workers compute, and which the parameter
 servers average in a fixed order. So the weights do not depend on who computes a part, how many
@@ -54,11 +54,11 @@ def make_sums(variables, step):
     """Returns an accumulator for each variable, on its device."""
     sums = []
     for variable in variables:
-        is_sparse = "embedding" in variable.name  # Its gradients are tf.IndexedSlices.
-        kind = tf_condacc.SparseConditionalAccumulator if is_sparse else tf_condacc.ConditionalAccumulator
-        reduction = "GLOBAL_MEAN" if is_sparse else "MEAN"
+        kind, mean = tf_condacc.ConditionalAccumulator, "MEAN"
+        if "embedding" in variable.name:  # Its gradients are tf.IndexedSlices.
+            kind, mean = tf_condacc.SparseConditionalAccumulator, "GLOBAL_MEAN"
         with tf.device(variable.device):
-            sums.append(kind.deterministic(PARTS, tf.float32, variable.shape, reduction_type=reduction))
+            sums.append(kind.deterministic(PARTS, tf.float32, variable.shape, reduction_type=mean))
             sums[-1].set_global_step(step)
     return sums
 
@@ -88,9 +88,9 @@ def train(strategy, coordinator, options):
         at = positions(at_step, part)
         with tf.GradientTape() as tape:
             logits = model(tf.gather(words, at), training=True)
-            losses = keras.losses.binary_crossentropy(tf.gather(labels, at), logits, from_logits=True)
-            loss = tf.reduce_sum(losses) / tf.cast(tf.size(at), tf.float32)
-        for each, gradient in zip(sums, tape.gradient(loss, variables)):
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.gather(labels, at), logits)
+            loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.cast(tf.size(at), tf.float32))
+        for each, gradient in zip(sums, tape.gradient(loss, variables), strict=True):
             apply = each.apply_contribution
             if isinstance(gradient, tf.IndexedSlices):
                 apply = each.apply_indexed_slices_contribution
@@ -100,7 +100,7 @@ def train(strategy, coordinator, options):
     @tf.function
     def update(at_step):  # On the parameter servers.
         means = []
-        for each, variable in zip(sums, variables):
+        for each, variable in zip(sums, variables, strict=True):
             is_sparse = isinstance(each, tf_condacc.SparseConditionalAccumulator)
             take = each.try_take_indexed_slices_grad if is_sparse else each.try_take_grad
             with tf.device(variable.device):
@@ -108,7 +108,7 @@ def train(strategy, coordinator, options):
                 tf.debugging.Assert(taken, ["A part is missing."])
             means.append(mean)
         with tf.distribute.ReplicaContext(strategy, 0), tf.device(variables[0].device):
-            optimizer.apply_gradients(zip(means, variables))
+            optimizer.apply_gradients(zip(means, variables, strict=True))
             step.assign_add(1)
 
     save = tf.function(checkpoint.write)  # Traced once: it does not wait for a frozen worker.

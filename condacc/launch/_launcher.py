@@ -187,7 +187,9 @@ class Launcher:
 
     def _take_along(self, lost: Task) -> str:
         """Kills the tasks that must begin anew with a lost one, and returns a sentence on them."""
-        others = [task for task in self._inseparable if task is not lost and task.restart_at is None]
+        others = [
+            task for task in self._inseparable if task is not lost and task.restart_at is None
+        ]
         if lost not in self._inseparable or not others:
             return ""
         for task in others:

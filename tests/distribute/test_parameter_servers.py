@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any

@@ -63,7 +63,9 @@ def digests(output: str) -> list[str]:
 FIRST, *OTHERS = FAULTS
 
 
-@pytest.mark.parametrize("lost", [FIRST, *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)])
+@pytest.mark.parametrize(
+    "lost", [FIRST, *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)]
+)
 def test_the_bits_are_those_of_one_process_whatever_is_lost(launch, alone, lost):
     options = ["--coordinator", "--ps", "2", "--workers", "3", "--restarts", "3", "--end-secs", "0"]
     command = [*task_command(CODE), *forked_python(), path_of("parameter_servers"), *STEPS]
@@ -73,7 +75,7 @@ def test_the_bits_are_those_of_one_process_whatever_is_lost(launch, alone, lost)
         launched.until(rf"step {step} ")
         os.kill(launched.processes()[task], number)
         num_lost += 1
-        launched.until(rf"\w+ \d is lost: .* Restart \d", count=num_lost)
+        launched.until(r"\w+ \d is lost: .* Restart \d", count=num_lost)
     for_good = any(task == "worker 1" for _, _, task in FAULTS[lost])
     assert launched.end() == (3 if for_good else 0)
     assert ("worker 1 is lost: status 3. No restarts are left." in launched.output) == for_good

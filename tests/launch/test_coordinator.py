@@ -14,7 +14,9 @@ from tests.processes.launched import launchers, task_command
 
 CLUSTER = ["--coordinator", "--ps", "2", "--workers", "2"]
 # Servers wait until they are ended, and the coordinator until there is a file.
-CODE = "print('serves' if job != 'chief' else 'leads')\nwait() if job != 'chief' else wait_for('done')"
+CODE = (
+    "print('serves' if job != 'chief' else 'leads')\nwait() if job != 'chief' else wait_for('done')"
+)
 
 
 @pytest.fixture
@@ -23,9 +25,7 @@ def launch(tmp_path):
 
 
 def test_the_coordinator_has_a_place_of_its_own_and_servers_end_after_it(launch):
-    code = (
-        "print(json.dumps([os.environ['TF_CONFIG'], *sys.argv[1:]]))\nwait() if job != 'chief' else 0"
-    )
+    code = "print(json.dumps([os.environ['TF_CONFIG'], *sys.argv[1:]]))\nif job != 'chief': wait()"
     command = ["{job}", "{index}", "{ps}", "{workers}", "{hosts:chief}"]
     launched = launch([*task_command(code), *command], *CLUSTER, "--end-secs", "0")
     assert launched.end() == 0
@@ -97,4 +97,7 @@ def test_a_coordinator_is_not_started_again_without_a_worker(launch):
 def test_a_coordinator_needs_a_parameter_server(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["--coordinator", "--ps", "0", "--workers", "1", "true"])
-    assert "--coordinator: expected at least one parameter server, got --ps 0" in capsys.readouterr().err
+    assert (
+        "--coordinator: expected at least one parameter server, got --ps 0"
+        in capsys.readouterr().err
+    )

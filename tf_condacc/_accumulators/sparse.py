@@ -438,7 +438,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
         """
         return self._try_take(
-            num_required, name, global_step, lambda outputs: as_slices(self._with_static_shape(outputs))
+            num_required,
+            name,
+            global_step,
+            lambda outputs: as_slices(self._with_static_shape(outputs)),
         )
 
     def _with_static_shape(self, outputs: Sequence[tf.Tensor]) -> SparseGradient:
