@@ -74,9 +74,8 @@ def train(strategy, coordinator, options):
         variables = [piece for each in model.trainable_variables for piece in pieces(each)]
         optimizer.build(variables)
         step = tf.Variable(0, dtype=tf.int64)
-    slots = [piece for each in optimizer.variables for piece in pieces(each)]
-    slots.sort(key=lambda slot: slot.name.rpartition("_")[2])  # The momentums, then the velocities.
-    checkpoint = tf.train.Checkpoint(step=step, variables=variables, slots=slots)
+    state = [piece for each in optimizer.variables for piece in pieces(each)]
+    checkpoint = tf.train.Checkpoint(step=step, variables=variables, optimizer=state)
     options.folder.mkdir(parents=True, exist_ok=True)
     if saved := [int(path.stem) for path in options.folder.glob("*.index")]:
         checkpoint.read(str(options.folder / str(max(saved)))).assert_consumed()
@@ -129,7 +128,9 @@ def train(strategy, coordinator, options):
             loss = np.mean([each.fetch() if coordinator else each for each in losses])
             print(f"step {number + 1}  loss {loss:.4f}")
     print("weights", digest(variables))
-    print("slots", digest(slots))
+    slots = [each for each in state if each.shape.rank]  # Not the number of updates and the rate.
+    num_kinds = len(slots) // len(variables)
+    print("slots", digest([slot for kind in range(num_kinds) for slot in slots[kind::num_kinds]]))
 
 
 def digest(variables):

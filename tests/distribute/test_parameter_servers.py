@@ -36,7 +36,7 @@ cluster = tf.train.ClusterSpec(spec)
 places = [(job, task) for job in spec for task in range(len(spec[job]))]
 servers = [tf.distribute.Server(cluster, *place, protocol="grpc") for place in places]
 resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, rpc_layer="grpc")
-shards = tf.distribute.experimental.partitioners.MinSizePartitioner(1 << 10, max_shards=3)
+shards = tf.distribute.experimental.partitioners.MinSizePartitioner(10 << 10, max_shards=3)
 strategy = tf.distribute.ParameterServerStrategy(resolver, shards)
 with tf_condacc.cluster.coordinator(strategy) as coordinator:
     for optimizer in sys.argv[2:]:
@@ -104,6 +104,10 @@ def test_a_training_goes_on_from_its_checkpoint_to_the_bit(train):
     assert train("in two runs") == train("in one run")
 
 
+@pytest.mark.skipif(
+    keras.__version__.startswith("2"),
+    reason="Keras 2 draws other initial values for pieces of a variable than for the whole",
+)
 def test_variables_in_several_pieces_get_the_bits_of_those_in_one(train, tmp_path):
     command = [*forked_python(), "-c", SHARDED, str(tmp_path), *OPTIMIZERS]
     done = run_program(command)
