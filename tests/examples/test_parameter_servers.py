@@ -80,8 +80,10 @@ FIRST, *OTHERS = FAULTS
     "lost", [FIRST, *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)]
 )
 def test_the_bits_are_those_of_one_process_whatever_is_lost(launch, undisturbed, lost):
-    options = ["--coordinator", "--ps", "2", "--workers", "3", "--restarts", "3", "--end-secs", "0"]
-    command = [*task_command(CODE), *forked_python(), EXAMPLE, *STEPS]
+    options = ["--coordinator", "--ps", "2", "--workers", "3", "--restarts", "1", "--end-secs", "0"]
+    freezes = any(number == STOP for _, number, _ in FAULTS[lost])
+    python = [sys.executable] if freezes else forked_python()  # Whose client would be frozen.
+    command = [*task_command(CODE), *python, EXAMPLE, *STEPS]
     launched = launch(command, *options, "--lost-secs", "2")
     num_lost = 0
     for step, number, task in FAULTS[lost]:
@@ -89,9 +91,8 @@ def test_the_bits_are_those_of_one_process_whatever_is_lost(launch, undisturbed,
         os.kill(launched.processes()[task], number)
         num_lost += 1
         launched.until(r"\w+ \d is lost: .* Restart \d", count=num_lost)
-    for_good = any(task == "worker 1" for _, _, task in FAULTS[lost])
-    assert launched.end() == (3 if for_good else 0)
-    assert ("worker 1 is lost: status 3. No restarts are left." in launched.output) == for_good
+    is_for_good = any(task == "worker 1" for _, _, task in FAULTS[lost])
+    assert launched.end() == (3 if is_for_good else 0)
     assert "chief 0: status 0, " in launched.output
     print(f"{lost}: {', '.join(digests(launched.output))}")
     assert digests(launched.output) == undisturbed
