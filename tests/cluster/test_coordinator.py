@@ -47,6 +47,17 @@ def test_the_process_ends_with_the_status_of_its_context(code, status, error):
     assert ("Traceback" in done.stderr) == (status in (1, 130) and "exit" not in code)
 
 
+def test_a_server_without_the_package_is_told_to_import_it():
+    error = "Op type not registered 'Condacc>DenseApply' in binary. /job:worker/replica:0/task:1"
+    done = run_program(
+        [*forked_python(), "-c", SETUP + f"raise tf.errors.NotFoundError(None, None, {error!r})"]
+    )
+    assert done.returncode == 1
+    told = "NotFoundError: Task /job:worker/replica:0/task:1 does not know the operation"
+    assert told in done.stderr, done.stderr
+    assert "must `import tf_condacc` before it starts its server" in done.stderr
+
+
 def test_another_kind_of_strategy_is_refused():
     expected = "expected a tf.distribute.ParameterServerStrategy, got OneDeviceStrategy"
     with pytest.raises(TypeError, match=expected):
