@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -191,13 +188,3 @@ def check(cluster: Cluster) -> dict[str, int]:
         "steps": sum(event["kind"] == "step" for event in events),
         "late": len(late),
     }
-
-
-@contextlib.contextmanager
-def printing_the_log(cluster: Cluster) -> Iterator[None]:
-    """Prints the end of the log after an error."""
-    try:
-        yield
-    except BaseException:
-        print(*read_log(cluster.log_path)[-40:], sep="\n", file=sys.stderr)
-        raise

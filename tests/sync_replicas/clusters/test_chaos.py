@@ -26,7 +26,6 @@ def test_weights_are_what_the_logs_say_after_many_faults(tmp_path, seed, workers
     with (
         two_hosts() as hosts,
         Cluster(tmp_path, 2, TAKEOVER_SECS, workers, hosts) as cluster,
-        processes.printing_the_log(cluster),
     ):
         cluster.start_all()
         cluster.await_steps(20)
@@ -44,10 +43,7 @@ def test_the_others_take_over_the_slot_of_a_frozen_worker(tmp_path, steps):
 
     They make fewer than 20 steps in the round that the worker was in, and in the next one.
     """
-    with (
-        Cluster(tmp_path, NUM_WORKERS, TAKEOVER_SECS) as cluster,
-        processes.printing_the_log(cluster),
-    ):
+    with Cluster(tmp_path, NUM_WORKERS, TAKEOVER_SECS) as cluster:
         cluster.start_all()
         # A worker that has never come is not waited for.
         cluster.await_steps(5, *range(NUM_WORKERS))

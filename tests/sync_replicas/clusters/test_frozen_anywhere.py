@@ -74,7 +74,7 @@ FEW = [(CHIEF, "Advance")]
 
 @pytest.mark.parametrize("points", [FEW, pytest.param(ALL, marks=pytest.mark.long)], ids=len)
 def test_training_goes_on_after_each_process_was_frozen_at_each_point(tmp_path, points):
-    with Cluster(tmp_path, 2, takeover_secs=0.3) as cluster, processes.printing_the_log(cluster):
+    with Cluster(tmp_path, 2, takeover_secs=0.3) as cluster:
         cluster.start_all()
         cluster.await_steps(3, 0, 1, 2)
         for who, point in points:

@@ -78,7 +78,7 @@ class Cluster(processes.Cluster):
 @pytest.mark.parametrize("point", ["prepared", "reset", "end"])
 def test_a_chief_that_is_frozen_and_replaced_ends_alone(tmp_path, point):
     """The chief is frozen inside of its init operation, or before its end."""
-    with Cluster(tmp_path, point) as cluster, processes.printing_the_log(cluster):
+    with Cluster(tmp_path, point) as cluster:
         cluster.start_all()
         cluster.await_frozen(("worker", OLD))
         cluster.replace_frozen_chief()

@@ -131,7 +131,6 @@ def train_with_faults(
     with (
         two_hosts() as hosts,
         Cluster(folder, REPLICAS, faults.TAKEOVER_SECS, hosts=hosts) as cluster,
-        processes.printing_the_log(cluster),
     ):
         cluster.start_all()
         cluster.await_steps(5, *cluster.workers())
