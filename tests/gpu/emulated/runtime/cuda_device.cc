@@ -80,19 +80,13 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*
   return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks, const void* /*function*/,
-                                                          int /*block_size*/,
-                                                          size_t /*shared_bytes*/) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks,
+                                                                   const void* /*function*/,
+                                                                   int /*block_size*/,
+                                                                   size_t /*shared_bytes*/,
+                                                                   unsigned /*flags*/) {
   *num_blocks = 2;
   return cudaSuccess;
-}
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks,
-                                                                   const void* function,
-                                                                   int block_size,
-                                                                   size_t shared_bytes,
-                                                                   unsigned /*flags*/) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(num_blocks, function, block_size,
-                                                       shared_bytes);
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -104,10 +98,6 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {

@@ -101,12 +101,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
   return QueueLaunch(kernel, grid, block, arguments, shared_bytes);
 }
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
-                                void** arguments) {
-  return QueueLaunch(function, config->gridDim, config->blockDim, arguments,
-                     config->dynamicSmemBytes);
-}
-
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
                                      struct CUstream_st* stream) {
   configurations.push_back({grid, block, shared_bytes, stream});

@@ -37,11 +37,6 @@ class PinnedMemory {
     blocks_.insert(*data);
     return cudaSuccess;
   }
-  void Free(void* data) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    blocks_.erase(data);
-    std::free(data);
-  }
   // Only what begins where a block does is looked for.
   bool Contains(const void* data) {
     const std::lock_guard<std::mutex> lock(mu_);
@@ -84,18 +79,9 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMallocHost(void** data, size_t num_bytes) {
-  return PinnedMemory::Get().Allocate(data, num_bytes);
-}
 cudaError_t cudaHostAlloc(void** data, size_t num_bytes, unsigned /*flags*/) {
   return PinnedMemory::Get().Allocate(data, num_bytes);
 }
-cudaError_t cudaFreeHost(void* data) {
-  StreamQueue::Get().Wait();
-  PinnedMemory::Get().Free(data);
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemcpy(void* to, const void* from, size_t num_bytes, cudaMemcpyKind /*kind*/) {
   Count("copies");
   if (num_bytes > 0) CopyNow(to, from, num_bytes);
