@@ -62,20 +62,6 @@ def test_one_optimizer_may_apply_several_times(v1_graph):
     assert training.value(other) == [1.0]
 
 
-def test_one_optimizer_may_apply_to_several_steps(v1_graph):
-    training = Training()
-    other_step = v1.get_variable("other_step", initializer=tf.constant(0, tf.int64))
-    pairs = training.optimizer.compute_gradients(training.loss)
-    other_train = training.optimizer.apply_gradients(pairs, other_step)
-    assert training.run(late_by=1) == 1.0
-    training.interlude.action = lambda: None
-    assert training.session.run(other_train) == 1.0, "1 behind the graph's step is not late"
-    training.session.run(other_step.assign(9))
-    assert training.session.run(other_train) == 2.0
-    assert training.counts() == (1, 2)
-    assert training.value(other_step) == 9
-
-
 def reused(optimizer: Any, weights: Any, step: Any) -> Any:
     with v1.variable_scope("shared", reuse=v1.AUTO_REUSE):
         return optimizer.minimize(half_square(weights), step)
@@ -116,20 +102,6 @@ def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(v1_graph):
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
     training.session = first
     training.expect(step=1, weights=START, accepted=0, dropped=1)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [list, tuple, iter, lambda pairs: (pair for pair in pairs), reversed, zip],
-    ids=["list", "tuple", "iterator", "generator", "reversed", "zip"],
-)
-def test_pairs_may_be_any_iterable(v1_graph, kind):
-    training = Training()
-    pairs = training.optimizer.compute_gradients(training.loss)
-    pairs = zip(*zip(*pairs, strict=True), strict=True) if kind is zip else kind(pairs)
-    train = training.optimizer.apply_gradients(pairs, training.step)
-    training.session.run(train)
-    np.testing.assert_array_equal(training.value(training.weights), np.divide(START, 2.0))
 
 
 def test_an_optimizer_does_not_keep_graphs_alive_that_it_only_computed_in():

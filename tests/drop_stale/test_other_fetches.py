@@ -19,27 +19,15 @@ from tests.support.drop_stale_support import (
 v1 = tf.compat.v1
 
 
-def test_variables_of_the_loss_can_be_fetched(v1_graph):
+def test_variables_and_the_loss_can_be_fetched_alone_and_together_with_the_training(v1_graph):
     training = Training()
-    loss, weights, read = training.value(
-        [training.loss, training.weights, tf.identity(training.weights)]
-    )
-    assert loss == np.sum(np.square(START)) / 2.0
-    np.testing.assert_array_equal(weights, START)
-    np.testing.assert_array_equal(read, START)
-
-
-def test_fetching_the_loss_trains_and_counts_nothing(v1_graph):
-    training = Training()
+    fetches = [training.loss, training.weights, tf.identity(training.weights)]
     for _ in range(3):
-        training.value([training.loss, training.weights])
+        loss, *weights = training.value(fetches)
+        assert loss == np.sum(np.square(START)) / 2.0
+        np.testing.assert_array_equal(weights, [START] * 2)
     training.expect(step=0, weights=START, accepted=0, dropped=0)
-
-
-def test_variables_can_be_fetched_together_with_the_training(v1_graph):
-    training = Training()
-    loss, _, _ = training.value([training.loss, training.weights, training.train])
-    assert loss == np.sum(np.square(START)) / 2.0
+    assert training.value([*fetches, training.train])[0] == loss
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
@@ -89,22 +77,6 @@ def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind
         session.run(training.step.initializer)
         assert session.run(training.train) == 0.0
         assert session.run([training.step, training.optimizer.num_accepted()]) == [1, 1]
-
-
-def test_step_is_fetched_and_fed_as_ever(v1_graph):
-    training = Training()
-    assert training.value(training.step) == 0
-    training.session.run(training.step.assign(41))
-    training.run()
-    assert training.value(training.step) == 42
-
-
-def test_second_gradients_of_the_same_loss(v1_graph):
-    training = Training()
-    (gradient,) = v1.gradients(training.loss, [training.weights])
-    np.testing.assert_array_equal(training.value(gradient), START)
-    pairs = training.optimizer.compute_gradients(training.loss * 2.0)
-    np.testing.assert_array_equal(training.value(pairs[0][0]), np.multiply(START, 2.0))
 
 
 def test_optimizer_built_after_the_graph_has_run(v1_graph):

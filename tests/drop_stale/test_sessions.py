@@ -112,13 +112,6 @@ def test_supervisor_trains_and_saves(v1_graph, tmp_path):
     np.testing.assert_array_equal(tf.train.load_variable(path, "w"), np.divide(START, 4.0))
 
 
-def test_result_may_be_run_through_a_callable(v1_graph):
-    training = Training()
-    train = training.session.make_callable(training.train)
-    assert [train() for _ in range(3)] == [0.0] * 3
-    training.expect(step=3, weights=np.divide(START, 8.0), accepted=3, dropped=0)
-
-
 class Inside:
     """Training that is built in the body of a loop or in a branch."""
 
@@ -165,6 +158,8 @@ def test_inside_a_branch(switches):
     inside = Inside()
     chosen = v1.placeholder(tf.bool, [])
     train = v1.cond(chosen, lambda: tf.identity(inside.minimize()), lambda: tf.constant(-1.0))
+    either = v1.cond(chosen, *[lambda: tf.identity(inside.minimize())] * 2)
+    assert [v.op.name for v in v1.global_variables()].count("stale_counter") == 1
     counts = inside.counts()
     with new_session() as session:
         session.run(v1.global_variables_initializer())
@@ -175,20 +170,9 @@ def test_inside_a_branch(switches):
         assert session.run(train, {chosen: True}) == 1.0
         assert session.run([inside.step, *counts]) == [2, 1, 1]
         np.testing.assert_array_equal(session.run(inside.weights), np.divide(START, 2.0))
-
-
-def test_inside_both_branches_one_counter_serves(v1_graph):
-    inside = Inside()
-    chosen = v1.placeholder(tf.bool, [])
-    train = v1.cond(
-        chosen, lambda: tf.identity(inside.minimize()), lambda: tf.identity(inside.minimize())
-    )
-    assert [v.op.name for v in v1.global_variables()].count("stale_counter") == 1
-    counts = inside.counts()
-    with new_session() as session:
-        session.run(v1.global_variables_initializer())
-        assert [session.run(train, {chosen: side}) for side in (True, False, True)] == [0.0] * 3
-        assert session.run([inside.step, *counts]) == [3, 3, 0]
+        inside.interlude.action = lambda: None
+        assert [session.run(either, {chosen: side}) for side in (True, False)] == [1.0, 1.0]
+        assert session.run([inside.step, *counts]) == [4, 3, 1]
 
 
 @every_switches

@@ -18,7 +18,6 @@ from tests.support.drop_stale_atomic_support import (
 )
 from tests.support.drop_stale_support import every_switches
 from tests.support.many_threads import many_threaded_session
-from tests.support.waiting import Background
 
 v1 = tf.compat.v1
 NUM_WORKERS = 5
@@ -136,31 +135,3 @@ def test_one_more_than_the_limit_is_accepted_of_a_round(switches, limit, overlap
 def test_instance_that_is_used_several_times_is_atomic_as_well(switches, rounds):
     one = dropping(0)(Descent())
     assert check_rounds(Workers(lambda _: one), 0, rounds) == list(range(rounds))
-
-
-def test_gates_of_other_steps_do_not_count(v1_graph):
-    """An update in progress on one step is no reason to drop updates on another step."""
-    v1.train.get_or_create_global_step()
-    go = tf.queue.FIFOQueue(1, [tf.int32], [()])
-
-    def wait(decided):
-        with tf.control_dependencies([decided]):
-            return go.dequeue()
-
-    trains = []
-    for name, inner in (("held", Descent(wait)), ("free", Descent())):
-        with v1.variable_scope(name):
-            step = v1.get_variable("step", initializer=tf.constant(0, tf.int64))
-            weights = v1.get_variable("weights", initializer=tf.constant(0.0))
-        optimizer = dropping(0)(inner)
-        optimizer.compute_gradients(weights * 1.0)
-        train = optimizer.apply_gradients([(tf.constant(1.0), weights)], step)
-        trains.append((train, last_decision(v1_graph).outputs[0], optimizer.num_dropped()))
-    release, init = go.enqueue(0), v1.global_variables_initializer()
-    with many_threaded_session(v1_graph) as session:
-        session.run(init)
-        held = Background(session.run, trains[0])
-        held.wait_until_blocked()
-        assert session.run(trains[1]) == (0.0, True, 0)
-        session.run(release)
-        assert held.result() == (0.0, True, 0)
