@@ -146,8 +146,6 @@ class Model(Program):
         name: Name of the optimizer, and prefix of the variables.
         variables: Names of the variables.
         device: Device function or name, or None.
-        stops_before: Name of a variable. Each step stops before it computes the gradient of this
-            variable, until `permit` was run.
         sleep: Called before the gradient of the last variable is ready.
         configure: Arguments of the optimizer's `configure`.
     """
@@ -161,7 +159,6 @@ class Model(Program):
         name: str = "sync_replicas",
         variables: Iterable[str] = ("w", "b"),
         device: Any = None,
-        stops_before: str | None = None,
         sleep: Callable[[], Any] | None = None,
         configure: Mapping[str, Any] | None = None,
         use_resource: bool = True,
@@ -189,16 +186,9 @@ class Model(Program):
                 for each in variables
             ]
             with v1.device(worker):
-                if stops_before is not None:
-                    permits = v1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
-                    self.permit = permits.enqueue(True)
                 value = v1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
-                gradients = []
-                for each in variables:
-                    stops = [permits.dequeue()] if stops_before == each else []
-                    with tf.control_dependencies(stops):
-                        gradients.append(tf.fill([2], tf.identity(value)))
+                gradients = [tf.fill([2], tf.identity(value)) for _ in variables]
                 if sleep is not None:
                     gradients[-1] = self._after(sleep, gradients[-1])
             descent: Any = v1.train.GradientDescentOptimizer(-1.0)

@@ -97,28 +97,6 @@ def test_a_session_that_is_closed_before_the_supervisor_stops_is_no_error(end, c
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_programs_without_init_ops_of_the_optimizer_train(two_ps, training):
-    """The worker begins before the chief: its first step is dropped, and waits for the opening."""
-    run = training(two_ps, 2, 2)
-    for task, model in enumerate(run.models):
-        with model.graph.as_default():
-            local = v1.local_variables_initializer()
-            run.sessions[task] = v1.Session(two_ps.targets[task])
-        if task == 0:
-            run.sessions[0].run([each.initializer for each in (model.step, *model.variables)])
-        run.sessions[task].run(local)
-    run.steps_on_thread(1, count=3)
-    run.await_state(lambda state: state.num_dropped == 1)
-    runner = run.models[0].optimizer.get_chief_queue_runner()
-    coordinator = tf.train.Coordinator()
-    runner.create_threads(run.sessions[0], coordinator, daemon=True, start=True)
-    run.steps_on_thread(0, count=2)
-    run.join()
-    assert run.gate_state().num_dropped == 1
-    run.check()
-    coordinator.request_stop()
-
-
 @pytest.mark.parametrize(
     ("error", "asked"),
     [

@@ -46,8 +46,8 @@ def place(request: pytest.FixtureRequest) -> Any:
 class Training:
     """Models of several workers that train together, and their sessions.
 
-    Each training has a name of its own, under which its workers share their state. `each` returns
-    further arguments of the model of a worker; all other arguments are those of all models.
+    Each training has a name of its own, under which its workers share their state. The other
+    arguments are those of all models.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class Training:
         place: Any,
         replicas: int,
         total: int,
-        each: Callable[[int], dict[str, Any]] = lambda task: {},
         **arguments: Any,
     ) -> None:
         self.place = place
@@ -66,7 +65,7 @@ class Training:
             total,
             self.log,
             device=place.device(task),
-            **{"name": f"train{number}", **arguments, **each(task), **more},
+            **{"name": f"train{number}", **arguments, **more},
         )
         number = next(_numbers)
         self.models = [self._make(task) for task in range(total)]
@@ -134,13 +133,6 @@ class Training:
 
         until(have_ended, "all workers have made their steps")
 
-    def permit(self, task: int, count: int = 1) -> None:
-        """Lets so many steps of a worker pass the point where it stops."""
-        model = self.models[task]
-        with v1.Session(self.place.targets[task], graph=model.graph) as session:
-            for _ in range(count):
-                session.run(model.permit)
-
     def lose(self, task: int) -> None:
         """Ends a worker's session as its death would: in the middle of a step, without leaving."""
         lost = self.sessions.pop(task)
@@ -151,14 +143,6 @@ class Training:
             coordinator.request_stop()  # Ends the threads that would have died with the process.
 
         self._ending.append(Background(end))
-
-    def await_push(self, task: int, name: str, count: int = 1) -> None:
-        """Waits until a worker has pushed a variable's gradient so many times."""
-        until(
-            lambda: self.num_pushes(task, name) >= count,
-            f"worker {task} has pushed {name} {count} times",
-            self._failures,
-        )
 
     def num_pushes(self, task: int, name: str, outcome: int | None = None) -> int:
         return sum(
