@@ -20,10 +20,7 @@ int Setting(const char* name, int otherwise) {
 }
 
 // Few, so that small tests have more items than threads.
-int NumMultiprocessors() {
-  static const int number = Setting("EMULATED_MULTIPROCESSORS", 3);
-  return number;
-}
+constexpr int kNumMultiprocessors = 3;
 
 }  // namespace
 
@@ -36,8 +33,8 @@ cudaError_t Refused(cudaError_t error) {
 }  // namespace condacc
 
 using condacc::emulated::kMaxSharedBytes;
+using condacc::emulated::kNumMultiprocessors;
 using condacc::emulated::last_error;
-using condacc::emulated::NumMultiprocessors;
 using condacc::emulated::Refused;
 using condacc::emulated::Setting;
 
@@ -46,7 +43,7 @@ extern "C" {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
-      *value = NumMultiprocessors();
+      *value = kNumMultiprocessors;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = 9;

@@ -12,7 +12,6 @@
 
 #include "tests/gpu/emulated/runtime/cuda_errors.h"
 #include "tests/gpu/emulated/runtime/launch.h"
-#include "tests/gpu/emulated/runtime/reports.h"
 #include "tests/gpu/emulated/runtime/stream_queue.h"
 #include "tests/gpu/emulated/runtime/thread.h"
 
@@ -65,7 +64,6 @@ cudaError_t QueueLaunch(const void* function, dim3 grid, dim3 block, void** argu
   if (!launch.IsValid(shared_bytes) || launch.parameters.size() > kMaxParameterBytes) {
     return Refused(cudaErrorInvalidConfiguration);
   }
-  condacc::emulated::Count("launches");
   StreamQueue::Get().Push([launch = std::move(launch)] { launch.Run(); });
   return cudaSuccess;
 }

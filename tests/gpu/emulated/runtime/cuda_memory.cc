@@ -8,10 +8,8 @@
 
 #include "tests/gpu/emulated/runtime/cuda_errors.h"
 #include "tests/gpu/emulated/runtime/device_memory.h"
-#include "tests/gpu/emulated/runtime/reports.h"
 #include "tests/gpu/emulated/runtime/stream_queue.h"
 
-using condacc::emulated::Count;
 using condacc::emulated::DeviceMemory;
 using condacc::emulated::Refused;
 using condacc::emulated::StreamQueue;
@@ -83,7 +81,6 @@ cudaError_t cudaHostAlloc(void** data, size_t num_bytes, unsigned /*flags*/) {
   return PinnedMemory::Get().Allocate(data, num_bytes);
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t num_bytes, cudaMemcpyKind /*kind*/) {
-  Count("copies");
   if (num_bytes > 0) CopyNow(to, from, num_bytes);
   return cudaSuccess;
 }
@@ -91,7 +88,6 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t num_bytes, cudaMemcpyK
 // A copy from or to pageable memory of the host is made at once.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes, cudaMemcpyKind kind,
                             cudaStream_t /*stream*/) {
-  Count("copies");
   PinnedMemory& pinned = PinnedMemory::Get();
   if (kind == cudaMemcpyDeviceToDevice || pinned.Contains(to) || pinned.Contains(from) ||
       (IsOnDevice(to) && IsOnDevice(from))) {
@@ -103,7 +99,6 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes, cudaMe
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t num_bytes, cudaStream_t /*stream*/) {
-  Count("fills");
   StreamQueue::Get().Push([=] { DeviceMemory::Get().Fill(to, value, num_bytes); });
   return cudaSuccess;
 }
@@ -117,7 +112,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
-  Count("waits");
   StreamQueue::Get().Wait();
   return cudaSuccess;
 }
