@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-
 import pytest
 import tensorflow as tf
 
 from tests.support.drop_stale_atomic_support import Descent, check_at_rest, dropping, reach
 from tests.support.drop_stale_support import every_switches
 from tests.support.many_threads import many_threaded_session
-from tests.support.waiting import Background, until, until_set
 
 v1 = tf.compat.v1
 
@@ -116,55 +112,3 @@ def test_update_cancelled_by_another_fetch_is_not_counted(v1_graph, rounds):
             assert session.run(trainee.reach) == 0
         trainee.expect(session, 0, accepted=0)
         trainee.expect_next_to_be_accepted(session)
-
-
-def test_closing_a_session_of_a_server_gives_up_its_update(v1_graph, rounds):
-    target = v1.train.Server.create_local_server().target
-    begun = threading.Event()
-
-    def announced_and_never() -> tf.Tensor:
-        with tf.init_scope():
-            queue = tf.queue.FIFOQueue(1, [tf.int32], [()])
-        with tf.control_dependencies([v1.py_func(begun.set, [], [], stateful=True)]):
-            return queue.dequeue()
-
-    trainee = Trainee(announced_and_never)
-    with v1.Session(target, graph=trainee.graph) as observer:
-        observer.run(trainee.init)
-        for _ in range(rounds // 10):
-            session = v1.Session(target, graph=trainee.graph)
-            begun.clear()
-            running = Background(session.run, trainee.train)
-            until_set(begun, "the update begins")
-            assert observer.run(trainee.reach) == 1
-            session.close()
-            assert isinstance(running.error(), tf.errors.CancelledError)
-            until(lambda: observer.run(trainee.reach) == 0, "the update to be given up")
-        trainee.expect(observer, 0, accepted=0)
-        trainee.expect_next_to_be_accepted(observer)
-
-
-@every_switches
-@pytest.mark.parametrize("place", ["direct", "server"])
-def test_session_may_be_closed_and_deleted_during_an_update(switches, place):
-    target = v1.train.Server.create_local_server().target if place == "server" else ""
-    begun, go = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        begun.set()
-        until_set(go, "the update may go on")
-
-    for _ in range(3):
-        trainee = Trainee(lambda: v1.py_func(hold, [], [], stateful=True))
-        session = v1.Session(target, graph=trainee.graph)
-        session.run(trainee.init)
-        running = Background(session.run, trainee.train)
-        until_set(begun, "the update begins")
-        closing = Background(session.close)
-        go.set()
-        closing.result()
-        running.error()
-        begun.clear()
-        go.clear()
-        del trainee, session, running, closing
-        gc.collect()

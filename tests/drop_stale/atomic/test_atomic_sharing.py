@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import tensorflow as tf
 
@@ -80,6 +82,29 @@ def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(switches)
             second.let_go_of(running, other)
             assert second.is_accepted(other)
             assert other.run([second.step, second.num_accepted]) == [2, 2]
+
+
+@every_switches
+@pytest.mark.parametrize("place", ["direct", "server"])
+def test_session_may_be_closed_and_deleted_during_an_update(switches, place):
+    """On a server, where the step lives on, this gives up the update."""
+    target = v1.train.Server.create_local_server().target if place == "server" else ""
+    held = Held()
+    with v1.Session(target, graph=held.graph) as observer:
+        observer.run(held.init)
+        for _ in range(3):
+            session = v1.Session(target, graph=held.graph)
+            if place == "direct":
+                session.run(held.init)
+            running = held.hold(session)
+            assert observer.run(held.reach) == (1 if place == "server" else 0)
+            session.close()
+            assert isinstance(running.error(), tf.errors.CancelledError)
+            del session, running
+            gc.collect()
+            until(lambda: observer.run(held.reach) == 0, "the update is given up")
+        assert held.is_accepted(observer)
+        assert observer.run([held.step, held.num_accepted]) == [1, 1]
 
 
 @pytest.mark.parametrize("by", ["container", "session"])
