@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.support.drop_stale_support import (
     START,
-    Training,
+    LateTraining,
     drop_stale,
     global_step,
     half_square,
@@ -64,7 +64,7 @@ def test_it_can_be_subclassed(v1_graph):
             clipped = [(tf.clip_by_value(g, -4.0, 4.0), v) for g, v in grads_and_vars]
             return super().apply_gradients(clipped, global_step, name)
 
-    training = Training(Clipping(v1.train.GradientDescentOptimizer(1.0), 0))
+    training = LateTraining(Clipping(v1.train.GradientDescentOptimizer(1.0), 0))
     assert training.run() == 0.0
     training.expect(step=1, weights=[0.0, 4.0, 12.0], accepted=1, dropped=0)
 

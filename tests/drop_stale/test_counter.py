@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.support.drop_stale_support import (
     START,
-    Training,
+    LateTraining,
     drop_stale,
     every_switches,
     global_step,
@@ -100,7 +100,7 @@ def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(switch
 
 
 def test_result_is_the_count_of_dropped_updates(v1_graph):
-    training = Training()
+    training = LateTraining()
     assert isinstance(training.train, tf.Tensor)
     assert training.train.dtype.base_dtype == tf.float32
     assert training.train.shape.as_list() == []
@@ -117,13 +117,13 @@ def test_result_has_the_name_that_it_always_had(switches):
 
 
 def test_running_the_operation_of_the_result_trains(v1_graph):
-    training = Training()
+    training = LateTraining()
     training.session.run(training.train.op)
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
 def test_ratio_summary_has_its_tag_and_value(v1_graph):
-    training = Training()
+    training = LateTraining()
     for late_by in (2, 0, 1, 1):
         training.run(late_by)
     ratio = summaries(training.session)["Gradient_staleness_percentage"].simple_value
@@ -134,7 +134,7 @@ def test_ratio_summary_has_its_tag_and_value(v1_graph):
 
 
 def test_histogram_summary_holds_every_staleness(v1_graph):
-    training = Training(drop_stale(2))
+    training = LateTraining(drop_stale(2))
     late = [0, 3, 1, 0, 7, 2]
     for late_by in late:
         training.run(late_by)
@@ -144,7 +144,7 @@ def test_histogram_summary_holds_every_staleness(v1_graph):
 
 
 def test_summaries_alone_decide_and_count_nothing(v1_graph):
-    training = Training()
+    training = LateTraining()
     tags = summaries(training.session)
     assert tags["Gradient_staleness_percentage"].simple_value == 0.0
     assert tags["Gradient_staleness"].histo.num == 0.0
@@ -157,14 +157,14 @@ def test_summaries_alone_decide_and_count_nothing(v1_graph):
 
 
 def test_exact_counts_go_on_where_the_variable_stops(v1_graph):
-    training = Training(drop_stale(-1))
+    training = LateTraining(drop_stale(-1))
     training.session.run(stale_counter().assign(2.0**24))
     assert [training.run() for _ in range(3)] == [2.0**24] * 3
     assert training.counts() == (0, 3)
 
 
 def test_exact_counts_are_int64_scalars(v1_graph):
-    training = Training()
+    training = LateTraining()
     for count in (training.optimizer.num_dropped(), training.optimizer.num_accepted()):
         assert (count.dtype, count.shape.as_list()) == (tf.int64, [])
     assert training.optimizer.num_dropped(name="my_count").name.startswith("my_count")
@@ -172,7 +172,7 @@ def test_exact_counts_are_int64_scalars(v1_graph):
 
 @pytest.mark.parametrize("late_by", [0, 1])
 def test_exact_counts_include_an_update_once_its_step_has_run(v1_graph, late_by):
-    training = Training()
+    training = LateTraining()
     with tf.control_dependencies([training.train]):
         counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]
     training.session.run(training.step.initializer)

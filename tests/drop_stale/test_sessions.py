@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     START,
     Interlude,
-    Training,
+    LateTraining,
     drop_stale,
     every_switches,
     global_step,
@@ -26,7 +26,7 @@ v1 = tf.compat.v1
 class LateEveryOtherTime(v1.train.SessionRunHook):
     """Makes every second update stale."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: LateTraining) -> None:
         self._training = training
         self._advance = v1.assign_add(training.step, 1)
         self._session: Any = None
@@ -44,7 +44,7 @@ class LateEveryOtherTime(v1.train.SessionRunHook):
 
 def train_until(last_step: int, directory: str) -> tuple[int, int]:
     """Trains in a monitored session; returns the numbers of accepted and dropped updates in it."""
-    training = Training()
+    training = LateTraining()
     counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]
     hooks = [v1.train.StopAtStepHook(last_step=last_step), LateEveryOtherTime(training)]
     with v1.train.MonitoredTrainingSession(
@@ -89,7 +89,7 @@ def test_monitored_session_writes_the_summaries(v1_graph, tmp_path):
 
 
 def test_supervisor_trains_and_saves(v1_graph, tmp_path):
-    training = Training()
+    training = LateTraining()
     advance = v1.assign_add(training.step, 1)
     supervisor = v1.train.Supervisor(
         logdir=str(tmp_path),

@@ -101,7 +101,7 @@ class Restored(v1.train.SessionRunHook):
         self._log.add("restored", **self._restored(session))
 
 
-class Program(abc.ABC):
+class WorkerProgram(abc.ABC):
     """The graph of a worker and its sessions.
 
     Attributes:
@@ -135,7 +135,7 @@ class Program(abc.ABC):
         return int(session.run(self.fetches)[1])
 
 
-class Model(Program):
+class NumberedModel(WorkerProgram):
     """The graph of one worker. Each step's gradients are a number that no other step has.
 
     Args:
@@ -231,29 +231,18 @@ class Model(Program):
         return result
 
     def _logs(self, value: tf.Tensor, step: Any) -> list[tf.Operation]:
+        def log(kind: str, claim: np.ndarray, value: np.ndarray, **more: Any) -> None:
+            place = {"round": int(claim[0]), "slot": int(claim[1])}
+            self.log.add(kind, task=self.task, **place, value=int(value), **more)
+
         def log_claim(claim: np.ndarray, value: np.ndarray) -> None:
             if claim[0] >= 0:
-                self.log.add(
-                    "claim",
-                    task=self.task,
-                    round=int(claim[0]),
-                    slot=int(claim[1]),
-                    value=int(value),
-                )
+                log("claim", claim, value)
 
         def log_push(name: str) -> Callable[..., None]:
-            def log(outcome: np.ndarray, claim: np.ndarray, value: np.ndarray) -> None:
-                self.log.add(
-                    "push",
-                    var=name,
-                    task=self.task,
-                    round=int(claim[0]),
-                    slot=int(claim[1]),
-                    value=int(value),
-                    outcome=int(outcome),
-                )
-
-            return log
+            return lambda outcome, claim, value: log(
+                "push", claim, value, var=name, outcome=int(outcome)
+            )
 
         pushed = [
             v1.py_func(log_push(variable.op.name), [outcome, step.claim, value], [])

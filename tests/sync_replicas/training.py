@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests.processes.clusters import LocalCluster
 from tests.support.sync_replicas_log import PushLog, check_weights
-from tests.support.sync_replicas_program import Model
+from tests.support.sync_replicas_program import NumberedModel
 from tests.support.waiting import Background, until
 
 v1 = tf.compat.v1
@@ -59,7 +59,7 @@ class Training:
     ) -> None:
         self.place = place
         self.log = PushLog()
-        self._make = lambda task, **more: Model(
+        self._make = lambda task, **more: NumberedModel(
             task,
             replicas,
             total,
@@ -71,9 +71,8 @@ class Training:
         self.models = [self._make(task) for task in range(total)]
         self.sessions: dict[int, Any] = {}
         self.running: list[Background] = []
-        self._ending: list[Background] = []
 
-    def new_model(self, task: int, **arguments: Any) -> Model:
+    def new_model(self, task: int, **arguments: Any) -> NumberedModel:
         """Returns the model of a worker that was started again."""
         self.models[task] = self._make(task, **arguments)
         return self.models[task]
@@ -133,17 +132,6 @@ class Training:
 
         until(have_ended, "all workers have made their steps")
 
-    def lose(self, task: int) -> None:
-        """Ends a worker's session as its death would: in the middle of a step, without leaving."""
-        lost = self.sessions.pop(task)
-        session, coordinator = lost._tf_sess(), lost._coordinated_creator.coord
-
-        def end() -> None:
-            session.close()
-            coordinator.request_stop()  # Ends the threads that would have died with the process.
-
-        self._ending.append(Background(end))
-
     def num_pushes(self, task: int, name: str, outcome: int | None = None) -> int:
         return sum(
             event["kind"] == "push"
@@ -153,7 +141,7 @@ class Training:
             for event in list(self.log.events)
         )
 
-    def values(self, fetches: Callable[[Model], Any]) -> Any:
+    def values(self, fetches: Callable[[NumberedModel], Any]) -> Any:
         """Returns values of the last worker's graph, read in a session without hooks."""
         model = self.models[-1]
         with v1.Session(self.place.ps_target, graph=model.graph) as session:
@@ -192,7 +180,7 @@ class Training:
         for session in self.sessions.values():
             with contextlib.suppress(Exception):
                 session.close()
-        for each in (*self.running, *self._ending):
+        for each in self.running:
             each.error()
 
 
