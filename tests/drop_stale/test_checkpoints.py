@@ -113,19 +113,6 @@ def test_step_that_is_restored_while_updates_are_counted_is_believed(v1_graph, t
     assert training.value(training.step) == 4
 
 
-def test_several_instances_are_saved_under_names_of_their_own(v1_graph, tmp_path):
-    training = LateTraining()
-    second = drop_stale(-1)
-    second_train = second.minimize(training.loss, training.step)
-    saver = v1.train.Saver()
-    training.run(late_by=1)
-    for _ in range(2):
-        training.session.run(second_train)
-    path = saver.save(training.session, str(tmp_path / "model.ckpt"))
-    assert tf.train.load_variable(path, "stale_counter") == 1.0
-    assert tf.train.load_variable(path, "stale_counter_1") == 2.0
-
-
 class SavedTraining(EagerTraining):
     """An eager training of the same model."""
 

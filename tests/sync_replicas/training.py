@@ -37,12 +37,6 @@ def two_ps() -> LocalCluster:
     return LocalCluster(2, 3)
 
 
-@pytest.fixture(params=["one process", "cluster"])
-def place(request: pytest.FixtureRequest) -> Any:
-    """Returns where workers train: all on one server, or in the cluster of `two_ps`."""
-    return OneProcess() if request.param == "one process" else request.getfixturevalue("two_ps")
-
-
 class Training:
     """Models of several workers that train together, and their sessions.
 
