@@ -44,12 +44,11 @@ from tests.processes import isolated  # noqa: E402
 from tests.processes.forked_python import fork_server  # noqa: E402
 from tests.support.ports import free_ports  # noqa: E402
 from tests.support.scheduling import Completeness  # noqa: E402
-from tests.support.waiting import LIMIT_SECS, stacks  # noqa: E402
+from tests.support.waiting import LIMIT_SECS, SEED_VARIABLE, explained  # noqa: E402
 
 NUM_SLOWEST = 10
 LONG_LIMIT_SECS = 3600
 _LIMITS_VARIABLE = "TF_CONDACC_TEST_LIMITS"  # The file that tells of tests at their limit.
-SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
 LIBRARIES = ("tensorflow", "tf_condacc")
 _LIMITS = pytest.StashKey[Any]()
 _STDERR = pytest.StashKey[int]()  # That of pytest itself, if it runs tests in its own process.
@@ -99,13 +98,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
-    """Ends the process of a test at its limit, after noting its name, its stacks and its waits.
+    """Ends the process of a test at its limit, after noting its name and what explains it.
 
     A take that hangs holds its thread in native code, so the process is all that can be ended.
     """
 
     def end() -> None:
-        about = f"{item.nodeid} was ended after {settings.timeout:.0f} s\n{stacks()}"
+        about = f"{item.nodeid} was ended after {settings.timeout:.0f} s\n{explained()}"
         with open(os.environ[_LIMITS_VARIABLE], "a") as file:
             file.write(about)
         if (own_stderr := item.config.stash.get(_STDERR, None)) is not None:
@@ -330,7 +329,7 @@ def programs(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def seed(request: pytest.FixtureRequest) -> int:
+def seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Returns the seed of TF_CONDACC_TEST_SEED: a number, "new", or by default 1 ("new" if long).
 
     Failures show it.
@@ -339,5 +338,5 @@ def seed(request: pytest.FixtureRequest) -> int:
     text = os.environ.get(SEED_VARIABLE) or usual
     value = random.SystemRandom().randrange(2**31) if text == "new" else int(text)
     print(f"{SEED_VARIABLE}={value}")
-    request.node.user_properties.append(("seed", value))
+    monkeypatch.setenv(SEED_VARIABLE, str(value))  # Errors of waits show it.
     return value

@@ -124,13 +124,11 @@ def test_integers_of_every_method_are_converted_on_the_host(ours, graph, scope, 
     "shape",
     [
         lambda: None,
-        lambda: [7],
         lambda: np.array([7], np.int32),
         lambda: [v1.placeholder(tf.int32, [], name="user")],
         lambda: v1.placeholder(tf.int32, [1], name="user"),
-        lambda: v1.placeholder(tf.int64, [1], name="user"),
     ],
-    ids=["None", "list", "array", "list of a tensor", "int32 tensor", "int64 tensor"],
+    ids=["None", "array", "list of a tensor", "tensor"],
 )
 def test_dense_shapes_are_converted_on_the_host(ours, graph, shape):
     with v1.device(WORKER):
@@ -141,25 +139,6 @@ def test_dense_shapes_are_converted_on_the_host(ours, graph, shape):
     check_devices(new_ops(graph, before), WORKER)
 
 
-@every_kind
-def test_int64_tensors_are_taken_as_they_are(ours, graph):
-    accumulator = ours.public(tf.float32)
-    step = v1.placeholder(tf.int64, [], name="user")
-    before = graph.get_operations()
-    applied = call(accumulator, "apply_grad", step, v1.placeholder(tf.int64, [1], name="user"))
-    assert new_ops(graph, before) == [applied]
-    assert applied.inputs[1] is step
-
-
-@every_kind
-@pytest.mark.parametrize("number", [3, np.int32(3), np.int64(-(2**63)), 2**63 - 1], ids=repr)
-def test_integers_become_constants_without_a_cast(ours, graph, number):
-    set_step = ours.public(tf.float32).set_global_step(number)
-    assert set_step.inputs[1].op.type == "Const"
-    assert tf.get_static_value(set_step.inputs[1]) == int(number)
-
-
-@pytest.mark.parametrize("mode", ["graph", "eager"])
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -175,14 +154,12 @@ def test_integers_become_constants_without_a_cast(ours, graph, number):
     ],
     ids=repr,
 )
-def test_conversion_truncates_and_wraps_like_a_cast(mode, value, expected):
-    if mode == "eager":
-        converted = host_int64(value)
-        assert converted.dtype == tf.int64
-    else:
-        with tf.Graph().as_default(), v1.Session() as session:
-            converted = session.run(host_int64(value))
-    np.testing.assert_array_equal(converted, expected)
+def test_conversion_truncates_and_wraps_like_a_cast(value, expected):
+    converted = host_int64(value)
+    assert converted.dtype == tf.int64
+    with tf.Graph().as_default(), v1.Session() as session:
+        for each in (converted.numpy(), session.run(host_int64(value))):
+            np.testing.assert_array_equal(each, expected)
 
 
 @pytest.mark.parametrize("value", [3.5, [3]], ids=repr)
@@ -210,28 +187,14 @@ def test_row_numbers_are_cast_where_they_are(ours, graph, dtype):
     assert (applied.inputs[2].op.type, applied.inputs[2].device) == ("Cast", "/device:GPU:0")
 
 
-def everything_on(device: str) -> Callable[[tf.Operation], str]:
-    return lambda op: device
-
-
-@pytest.mark.parametrize(
-    "setter",
-    [
-        everything_on("/job:ps/task:1/device:GPU:0"),
-        v1.train.replica_device_setter(
-            ps_tasks=2, worker_device="/job:ps/task:1/device:GPU:0", merge_devices=False
-        ),
-        v1.train.replica_device_setter(ps_tasks=2, worker_device="/job:ps/task:1/device:GPU:0"),
-    ],
-    ids=["own function", "setter", "setter that merges"],
-)
 @every_kind
-def test_device_functions_say_which_task_it_is(ours, graph, setter):
-    with v1.device(setter):
+def test_device_functions_say_which_task_it_is(ours, graph):
+    worker = "/job:ps/task:1/device:GPU:0"
+    with v1.device(v1.train.replica_device_setter(ps_tasks=2, worker_device=worker)):
         accumulator = ours.public(tf.float32, [1])
         set_step = accumulator.set_global_step(2.0)
         applied = call(accumulator, "apply_grad", 1, [1])
-    assert applied.device == set_step.device == "/job:ps/task:1/device:GPU:0"
+    assert applied.device == set_step.device == worker
     for scalar in (applied.inputs[1], set_step.inputs[1]):
         assert scalar.device == "/job:ps/task:1/device:CPU:0"
 
@@ -271,14 +234,12 @@ def test_functions_build_scalars_on_the_host_too(ours):
     assert cast.device == "/job:localhost/task:0/device:CPU:0"
 
 
-@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
-@pytest.mark.parametrize("late", [False, True], ids=["global_step", "my_step"])
+@pytest.mark.parametrize(("name", "dtype"), [("global_step", tf.int64), ("my_step", tf.int32)])
 @every_switches
-def test_what_a_staleness_gate_reads_is_computed_on_the_host(switches, dtype, late):
+def test_what_a_staleness_gate_reads_is_computed_on_the_host(switches, name, dtype):
     gpu, cpu = "/job:worker/task:1/device:GPU:0", "/job:worker/task:1/device:CPU:0"
     graph = v1.get_default_graph()
     with v1.device(gpu):
-        name = "my_step" if late else "global_step"
         zeros = v1.zeros_initializer()
         step = v1.get_variable(name, [], dtype=dtype, initializer=zeros, trainable=False)
         weights = v1.get_variable("w", initializer=[1.0, 2.0])

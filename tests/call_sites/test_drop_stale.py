@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     START,
     Interlude,
-    Training,
+    LateTraining,
     drop_stale,
     global_step,
     half_square,
@@ -35,7 +35,7 @@ def two_vectors(interlude):
 
 
 def test_gradients_clipped_by_their_global_norm_are_applied_or_dropped_together(switches):
-    training = Training(model=two_vectors, apply=clip_by_global_norm)
+    training = LateTraining(model=two_vectors, apply=clip_by_global_norm)
     (norm,) = v1.get_collection("norms")
     assert training.value(norm) == 4.0
     drops = [training.run(late_by=late) for late in (0, 2, 0, 1, 0)]

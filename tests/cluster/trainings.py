@@ -15,7 +15,7 @@ import tf_condacc
 from tests.processes.clusters import ForkedCluster
 from tests.support.drop_stale_atomic_support import last_decision
 from tests.support.sync_replicas_log import PushLog, check_rounds, check_weights, read_log
-from tests.support.sync_replicas_program import Model, Restored
+from tests.support.sync_replicas_program import NumberedModel, Restored
 from tests.support.times import set_cluster_times
 from tests.support.waiting import PATIENCE_SECS, until, work
 
@@ -173,7 +173,7 @@ class SyncTraining(Training):
         self._replicas = replicas
 
     def _train(self, task: Any, log: PushLog, number: int) -> None:
-        model = Model(
+        model = NumberedModel(
             task.task_id,
             self._replicas,
             task.num_worker_replicas,

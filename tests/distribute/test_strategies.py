@@ -126,18 +126,15 @@ def test_merge_call_and_updates_take_what_replicas_applied():
     np.testing.assert_array_equal(copies, [5.0, 5.0])
 
 
-def test_gradient_accumulator_outside_of_the_replicas_is_refused():
-    strategy = mirrored()
-    with strategy.scope():
-        accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
-        assert "passed to strategy.run" in raised(lambda: accumulator.accumulate([tf.ones([1])]))
-
-
-def test_gradient_accumulator_outside_of_its_strategy_is_refused():
+def test_gradient_accumulator_outside_of_its_strategy_and_its_replicas_is_refused():
     strategy, another = mirrored(), mirrored()
-    with strategy.scope():
-        accumulator = tf_condacc.GradientAccumulator([tf.Variable([0.0])], 2)
     accumulate = lambda: accumulator.accumulate([tf.ones([1])])  # noqa: E731
+    with strategy.scope():
+        weights = tf.Variable([0.0])
+        accumulator = tf_condacc.GradientAccumulator([weights], 2)
+        assert "passed to strategy.run" in raised(accumulate)
+    make = lambda: tf_condacc.GradientAccumulator([weights], 2)  # noqa: E731
+    assert "in strategy.scope()" in raised(lambda: strategy.run(make))
     message = "under MirroredStrategy, but is now used under "
     for call in (accumulate, lambda: accumulator.take(1)):
         assert message + "the default strategy" in raised(call)
@@ -145,14 +142,6 @@ def test_gradient_accumulator_outside_of_its_strategy_is_refused():
     strategy.run(accumulate)
     counts = strategy.experimental_local_results(strategy.run(accumulator.num_accumulated))
     assert [int(count) for count in counts] == [1, 1]
-
-
-def test_gradient_accumulator_made_on_a_replica_is_refused():
-    strategy = mirrored()
-    with strategy.scope():
-        weights = tf.Variable([0.0])
-    make = lambda: tf_condacc.GradientAccumulator([weights], 2)  # noqa: E731
-    assert "in strategy.scope()" in raised(lambda: strategy.run(make))
 
 
 @pytest.mark.parametrize("where", ["tf.cond", "tf.while_loop", "tf.function"])

@@ -8,8 +8,6 @@ import tensorflow as tf
 
 from tf_condacc._ops.native import ops
 
-MAX, MIN = 2**63 - 1, -(2**63)
-
 
 class Gate:
     """A gate of an eager step variable, whose methods call its ops with valid arguments."""

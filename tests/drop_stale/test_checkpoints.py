@@ -11,8 +11,8 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     INNER,
     EagerTraining,
+    LateTraining,
     Switches,
-    Training,
     drop_stale,
     every_inner_and_switches,
     stale_counter,
@@ -46,7 +46,7 @@ def save(values: dict[str, np.ndarray], path: Path) -> str:
 def test_checkpoint_of_the_originals_layout_is_restored(switches, inner, tmp_path):
     values = recorded_values(inner, switches)
     path = save(values, tmp_path)
-    training = Training(drop_stale(0, INNER[inner].make()))
+    training = LateTraining(drop_stale(0, INNER[inner].make()))
     saver = v1.train.Saver()
     with training.session as session:
         saver.restore(session, path)
@@ -62,7 +62,7 @@ def test_checkpoint_of_the_originals_layout_is_restored(switches, inner, tmp_pat
 
 @every_inner_and_switches
 def test_our_checkpoint_has_the_originals_layout(switches, inner, tmp_path):
-    training = Training(drop_stale(0, INNER[inner].make()))
+    training = LateTraining(drop_stale(0, INNER[inner].make()))
     saver = v1.train.Saver()
     for late_by in (0, 2, 0):
         training.run(late_by)
@@ -81,8 +81,8 @@ def test_our_checkpoint_has_the_originals_layout(switches, inner, tmp_path):
 
 
 def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(v1_graph, tmp_path):
-    def start() -> Training:
-        return Training(drop_stale(0, v1.train.MomentumOptimizer(0.5, 0.75)))
+    def start() -> LateTraining:
+        return LateTraining(drop_stale(0, v1.train.MomentumOptimizer(0.5, 0.75)))
 
     whole = start()
     whole_counter = stale_counter()
@@ -102,7 +102,7 @@ def test_training_that_is_restored_goes_on_as_if_it_had_not_been_interrupted(v1_
 
 
 def test_step_that_is_restored_while_updates_are_counted_is_believed(v1_graph, tmp_path):
-    training = Training()
+    training = LateTraining()
     saver = v1.train.Saver()
     training.run()
     path = saver.save(training.session, str(tmp_path / "model.ckpt"))
@@ -111,19 +111,6 @@ def test_step_that_is_restored_while_updates_are_counted_is_believed(v1_graph, t
     saver.restore(training.session, path)
     assert [training.run(late_by) for late_by in (0, 1, 0)] == [0.0, 1.0, 1.0]
     assert training.value(training.step) == 4
-
-
-def test_several_instances_are_saved_under_names_of_their_own(v1_graph, tmp_path):
-    training = Training()
-    second = drop_stale(-1)
-    second_train = second.minimize(training.loss, training.step)
-    saver = v1.train.Saver()
-    training.run(late_by=1)
-    for _ in range(2):
-        training.session.run(second_train)
-    path = saver.save(training.session, str(tmp_path / "model.ckpt"))
-    assert tf.train.load_variable(path, "stale_counter") == 1.0
-    assert tf.train.load_variable(path, "stale_counter_1") == 2.0
 
 
 class SavedTraining(EagerTraining):
@@ -182,13 +169,13 @@ def test_eager_checkpoint_of_the_wrapped_optimizer_alone_is_restored(tmp_path):
 
 
 def test_object_based_checkpoint_of_a_graph_is_restored(v1_graph, tmp_path):
-    def start() -> tuple[Training, tf.train.Checkpoint]:
-        training = Training(drop_stale(0, INNER["adam"].make()))
+    def start() -> tuple[LateTraining, tf.train.Checkpoint]:
+        training = LateTraining(drop_stale(0, INNER["adam"].make()))
         return training, tf.train.Checkpoint(
             optimizer=training.optimizer, weights=training.weights, step=training.step
         )
 
-    def state(training: Training) -> list[np.ndarray]:
+    def state(training: LateTraining) -> list[np.ndarray]:
         return training.value([training.weights, *training.optimizer.variables()])
 
     training, checkpoint = start()

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-import tf_condacc
 from tests.support.drop_stale_support import (
     START,
-    Training,
+    LateTraining,
     drop_stale,
     global_step,
     half_square,
@@ -42,22 +41,12 @@ def test_signature(method, expected):
     assert bare_signature(getattr(DropStaleGradientOptimizer, method)) == expected
 
 
-def test_minimize_takes_what_every_optimizer_takes():
-    assert bare_signature(DropStaleGradientOptimizer.minimize) == bare_signature(BASE.minimize)
-
-
-def test_it_is_an_optimizer_of_v1():
-    assert issubclass(DropStaleGradientOptimizer, BASE)
-    assert tf_condacc.DropStaleGradientOptimizer is DropStaleGradientOptimizer
-    assert "DropStaleGradientOptimizer" in tf_condacc.__all__
-
-
 def test_public_names_are_those_of_optimizers_and_the_promised_ones():
+    assert issubclass(DropStaleGradientOptimizer, BASE)
+    assert bare_signature(DropStaleGradientOptimizer.minimize) == bare_signature(BASE.minimize)
     own = {name for name in vars(DropStaleGradientOptimizer) if not name.startswith("_")}
     beyond = own - {name for name in dir(BASE) if not name.startswith("_")}
     assert beyond == {"num_dropped", "num_accepted"}
-    for name in own:
-        assert getattr(DropStaleGradientOptimizer, name).__doc__, name
 
 
 def test_arguments_may_be_given_by_position():
@@ -66,12 +55,7 @@ def test_arguments_may_be_given_by_position():
     )
     assert optimizer.get_name() == "mine"
     assert optimizer._use_locking is True
-
-
-def test_name_is_its_own():
-    inner = v1.train.AdamOptimizer(name="inner")
-    assert DropStaleGradientOptimizer(inner, 0).get_name() == "DropStaleGradient"
-    assert DropStaleGradientOptimizer(inner, 0, name="mine").get_name() == "mine"
+    assert drop_stale().get_name() == "DropStaleGradient"
 
 
 def test_it_can_be_subclassed(v1_graph):
@@ -80,7 +64,7 @@ def test_it_can_be_subclassed(v1_graph):
             clipped = [(tf.clip_by_value(g, -4.0, 4.0), v) for g, v in grads_and_vars]
             return super().apply_gradients(clipped, global_step, name)
 
-    training = Training(Clipping(v1.train.GradientDescentOptimizer(1.0), 0))
+    training = LateTraining(Clipping(v1.train.GradientDescentOptimizer(1.0), 0))
     assert training.run() == 0.0
     training.expect(step=1, weights=[0.0, 4.0, 12.0], accepted=1, dropped=0)
 
@@ -174,7 +158,7 @@ def test_applying_before_computing_is_a_value_error(v1_graph):
 @pytest.mark.parametrize("kind", [list, tuple, iter])
 def test_no_gradients_are_a_value_error(v1_graph, kind):
     step, optimizer = global_step(), drop_stale()
-    weights, loss = v1.get_variable("w", initializer=tf.constant(START)), None
+    weights = v1.get_variable("w", initializer=tf.constant(START))
     loss = half_square(weights)
     optimizer.compute_gradients(loss)
     with pytest.raises(ValueError, match="No variables provided."):
@@ -182,13 +166,6 @@ def test_no_gradients_are_a_value_error(v1_graph, kind):
     with pytest.raises(ValueError, match=r"No gradients provided for any variable: \[.*'w:0'"):
         optimizer.apply_gradients(kind([(None, weights)]), step)
     assert variable_names() == {"global_step", "w"}
-
-
-def test_all_gradients_none_is_told_before_a_missing_step(v1_graph):
-    weights = v1.get_variable("w", initializer=tf.constant(START))
-    global_step()
-    with pytest.raises(ValueError, match="No gradients provided for any variable"):
-        drop_stale().minimize(tf.constant(1.0), global_step(), [weights])
 
 
 def test_reference_variables_in_control_flow_of_version_2_are_a_type_error():
@@ -206,8 +183,9 @@ def test_reference_variables_in_control_flow_of_version_2_are_a_type_error():
         assert variable_names() == {"global_step", "w"}
 
 
-@pytest.mark.parametrize("count", ["num_dropped", "num_accepted"])
-def test_counts_before_anything_was_applied_are_a_value_error(v1_graph, count):
-    optimizer = drop_stale()
-    with pytest.raises(ValueError, match=r"counted nothing yet: call apply_gradients\(\) before"):
-        getattr(optimizer, count)()
+def test_counts_before_anything_was_applied_are_a_value_error(v1_graph):
+    for count in (drop_stale().num_dropped, drop_stale().num_accepted):
+        with pytest.raises(
+            ValueError, match=r"counted nothing yet: call apply_gradients\(\) before"
+        ):
+            count()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.support.drop_stale_support import (
     START,
-    Training,
+    LateTraining,
     drop_stale,
     every_switches,
     global_step,
@@ -53,31 +51,21 @@ def test_counter_is_the_variable_that_it_always_was(switches):
         assert session.run(counter) == 0.0
 
 
-def test_counter_can_be_got_again_by_its_name(v1_graph):
-    build()
-    with v1.variable_scope("", reuse=True):
-        assert v1.get_variable("stale_counter", shape=()) is stale_counter()
-
-
-def test_counter_is_in_the_variable_scope_in_which_gradients_are_applied(v1_graph):
+def test_counter_and_summaries_are_in_the_scopes_in_which_gradients_are_applied(v1_graph):
     step = global_step()
     with v1.variable_scope("model"):
         weights = v1.get_variable("w", initializer=tf.constant(START))
         optimizer = drop_stale()
         pairs = optimizer.compute_gradients(half_square(weights))
-    with v1.variable_scope("outer"), v1.variable_scope("inner"), v1.name_scope("other"):
+    with v1.variable_scope("outer", initializer=v1.ones_initializer()), v1.name_scope("other"):
         optimizer.apply_gradients(pairs, step)
-    assert stale_counter("outer/inner/stale_counter:0") in v1.global_variables()
-
-
-def test_counter_has_the_initializer_and_partitioner_of_its_own_in_any_scope(v1_graph):
-    step = global_step()
-    with v1.variable_scope("outer", initializer=v1.ones_initializer()):
-        weights = v1.get_variable("w", initializer=tf.constant(START))
-        drop_stale().minimize(half_square(weights), step)
+    counter = stale_counter("outer/stale_counter:0")
+    with v1.variable_scope("outer", reuse=True):
+        assert v1.get_variable("stale_counter", shape=()) is counter
     with v1.Session() as session:
         session.run(v1.global_variables_initializer())
-        assert session.run(stale_counter("outer/stale_counter:0")) == 0.0
+        assert session.run(counter) == 0.0, "it has an initializer of its own"
+        assert "outer/other/Gradient_staleness_percentage" in summaries(session)
 
 
 def test_counter_is_on_the_device_of_the_step(v1_graph):
@@ -111,15 +99,8 @@ def test_everything_that_decides_or_counts_runs_on_the_device_of_the_step(switch
     assert devices == dict.fromkeys([decide, *(f"StalenessGate{op}" for op in rest)], "CPU:1")
 
 
-def test_counter_is_made_only_when_gradients_are_applied(v1_graph):
-    global_step()
-    weights = v1.get_variable("w", initializer=tf.constant(START))
-    drop_stale().compute_gradients(half_square(weights))
-    assert {v.op.name for v in v1.global_variables()} == {"global_step", "w"}
-
-
 def test_result_is_the_count_of_dropped_updates(v1_graph):
-    training = Training()
+    training = LateTraining()
     assert isinstance(training.train, tf.Tensor)
     assert training.train.dtype.base_dtype == tf.float32
     assert training.train.shape.as_list() == []
@@ -136,13 +117,13 @@ def test_result_has_the_name_that_it_always_had(switches):
 
 
 def test_running_the_operation_of_the_result_trains(v1_graph):
-    training = Training()
+    training = LateTraining()
     training.session.run(training.train.op)
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
 def test_ratio_summary_has_its_tag_and_value(v1_graph):
-    training = Training()
+    training = LateTraining()
     for late_by in (2, 0, 1, 1):
         training.run(late_by)
     ratio = summaries(training.session)["Gradient_staleness_percentage"].simple_value
@@ -152,18 +133,8 @@ def test_ratio_summary_has_its_tag_and_value(v1_graph):
     assert ratio == 3.0, "a ratio may exceed 1"
 
 
-def test_ratio_summary_is_in_the_name_scope_in_which_gradients_are_applied(v1_graph):
-    step = global_step()
-    weights = v1.get_variable("w", initializer=tf.constant(START))
-    with v1.name_scope("training"):
-        drop_stale().minimize(half_square(weights), step)
-    with v1.Session() as session:
-        session.run(v1.global_variables_initializer())
-        assert "training/Gradient_staleness_percentage" in summaries(session)
-
-
 def test_histogram_summary_holds_every_staleness(v1_graph):
-    training = Training(drop_stale(2))
+    training = LateTraining(drop_stale(2))
     late = [0, 3, 1, 0, 7, 2]
     for late_by in late:
         training.run(late_by)
@@ -172,21 +143,11 @@ def test_histogram_summary_holds_every_staleness(v1_graph):
     assert (histogram.sum, histogram.sum_squares) == (sum(late), sum(one * one for one in late))
 
 
-def test_histogram_summary_keeps_the_last_thousand(v1_graph):
-    training = Training(drop_stale(-1))
-    count = 1030
-    for _ in range(5):
-        training.run(late_by=9)
-    training.interlude.action = lambda: None
-    for _ in range(count - 5):
-        training.session.run(training.train)
-    histogram = summaries(training.session)["Gradient_staleness"].histo
-    assert (histogram.num, histogram.max) == (1024.0, 0.0)
-    assert training.counts() == (0, count)
-
-
 def test_summaries_alone_decide_and_count_nothing(v1_graph):
-    training = Training()
+    training = LateTraining()
+    tags = summaries(training.session)
+    assert tags["Gradient_staleness_percentage"].simple_value == 0.0
+    assert tags["Gradient_staleness"].histo.num == 0.0
     training.run(late_by=1)
     for _ in range(3):
         tags = summaries(training.session)
@@ -195,39 +156,23 @@ def test_summaries_alone_decide_and_count_nothing(v1_graph):
     training.expect(step=1, weights=START, accepted=0, dropped=1)
 
 
-def test_summaries_before_the_first_update_are_empty(v1_graph):
-    training = Training()
-    tags = summaries(training.session)
-    assert tags["Gradient_staleness_percentage"].simple_value == 0.0
-    assert tags["Gradient_staleness"].histo.num == 0.0
-
-
 def test_exact_counts_go_on_where_the_variable_stops(v1_graph):
-    training = Training(drop_stale(-1))
+    training = LateTraining(drop_stale(-1))
     training.session.run(stale_counter().assign(2.0**24))
     assert [training.run() for _ in range(3)] == [2.0**24] * 3
     assert training.counts() == (0, 3)
 
 
 def test_exact_counts_are_int64_scalars(v1_graph):
-    training = Training()
+    training = LateTraining()
     for count in (training.optimizer.num_dropped(), training.optimizer.num_accepted()):
         assert (count.dtype, count.shape.as_list()) == (tf.int64, [])
-    named = training.optimizer.num_dropped(name="my_count")
-    assert re.match("my_count", named.name)
-
-
-def test_counter_that_a_program_sets_changes_neither_decisions_nor_exact_counts(v1_graph):
-    training = Training()
-    training.run(late_by=1)
-    training.session.run(stale_counter().assign(100.0))
-    assert [training.run(late_by) for late_by in (0, 1)] == [100.0, 101.0]
-    assert training.counts() == (1, 2)
+    assert training.optimizer.num_dropped(name="my_count").name.startswith("my_count")
 
 
 @pytest.mark.parametrize("late_by", [0, 1])
 def test_exact_counts_include_an_update_once_its_step_has_run(v1_graph, late_by):
-    training = Training()
+    training = LateTraining()
     with tf.control_dependencies([training.train]):
         counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]
     training.session.run(training.step.initializer)

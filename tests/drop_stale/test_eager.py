@@ -88,18 +88,6 @@ def test_missing_step_is_a_value_error(compiled):
             compiled(call)()
 
 
-def test_applying_before_computing_is_a_value_error(compiled):
-    training = EagerTraining()
-    pairs = [(tf.constant(START), training.weights)]
-    with pytest.raises(ValueError, match=r"call compute_gradients\(\) before apply_gradients\(\)"):
-        compiled(lambda: training.optimizer.apply_gradients(pairs, training.step))()
-
-
-def test_counts_before_anything_was_applied_are_a_value_error():
-    with pytest.raises(ValueError, match="counted nothing yet"):
-        drop_stale().num_dropped()
-
-
 class Failing(v1.train.GradientDescentOptimizer):
     """An optimizer that fails while it has an error."""
 
@@ -178,20 +166,6 @@ def test_threads_have_local_steps_of_their_own():
     assert training.step.numpy() == rounds
     assert training.optimizer.num_accepted().numpy() == rounds
     assert training.optimizer.num_dropped().numpy() == 2 * rounds
-
-
-def test_function_that_is_called_by_several_threads():
-    training = EagerTraining(10**6)
-    minimize = tf.function(training.minimize)
-    minimize()
-
-    def worker() -> None:
-        for _ in range(20):
-            minimize()
-
-    in_threads(*[worker] * 4)
-    accepted = training.optimizer.num_accepted().numpy()
-    assert (accepted, training.step.numpy()) == (81, 81)
 
 
 def test_functions_that_are_traced_by_several_threads_at_once_are_right():

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     START,
     Interlude,
-    Training,
+    LateTraining,
     drop_stale,
     global_step,
     half_square,
@@ -31,7 +31,7 @@ def counter_names() -> list[str]:
 
 def test_two_optimizers_decide_and_count_on_their_own(v1_graph):
     """Two models share one step, as GANs are trained. They have other limits."""
-    training = Training()
+    training = LateTraining()
     other, interlude = v1.get_variable("other", initializer=tf.constant(START)), Interlude()
     optimizer = drop_stale(1)
     loss = half_square(interlude(tf.convert_to_tensor(other)))
@@ -51,7 +51,7 @@ def test_two_optimizers_decide_and_count_on_their_own(v1_graph):
 
 
 def test_one_optimizer_may_apply_several_times(v1_graph):
-    training = Training()
+    training = LateTraining()
     other = v1.get_variable("other", initializer=tf.constant([2.0]))
     second = training.optimizer.minimize(half_square(other), training.step, [other])
     assert counter_names() == ["stale_counter"]
@@ -60,20 +60,6 @@ def test_one_optimizer_may_apply_several_times(v1_graph):
     assert training.run(late_by=1) == 2.0
     training.expect(step=3, weights=START, accepted=1, dropped=2)
     assert training.value(other) == [1.0]
-
-
-def test_one_optimizer_may_apply_to_several_steps(v1_graph):
-    training = Training()
-    other_step = v1.get_variable("other_step", initializer=tf.constant(0, tf.int64))
-    pairs = training.optimizer.compute_gradients(training.loss)
-    other_train = training.optimizer.apply_gradients(pairs, other_step)
-    assert training.run(late_by=1) == 1.0
-    training.interlude.action = lambda: None
-    assert training.session.run(other_train) == 1.0, "1 behind the graph's step is not late"
-    training.session.run(other_step.assign(9))
-    assert training.session.run(other_train) == 2.0
-    assert training.counts() == (1, 2)
-    assert training.value(other_step) == 9
 
 
 def reused(optimizer: Any, weights: Any, step: Any) -> Any:
@@ -95,10 +81,10 @@ def test_optimizers_of_a_scope_that_is_reused_share_one_counter(v1_graph):
 
 def test_one_optimizer_counts_each_graph_on_its_own(v1_graph):
     optimizer = drop_stale()
-    first = Training(optimizer)
+    first = LateTraining(optimizer)
     assert first.run(late_by=1) == 1.0
     with tf.Graph().as_default():
-        second = Training(optimizer)
+        second = LateTraining(optimizer)
         assert [second.run(late_by) for late_by in (1, 1, 0)] == [1.0, 2.0, 2.0]
         assert second.counts() == (1, 2)
         assert {v.graph for v in optimizer.variables()} == {v1.get_default_graph()}
@@ -107,7 +93,7 @@ def test_one_optimizer_counts_each_graph_on_its_own(v1_graph):
 
 
 def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(v1_graph):
-    training = Training()
+    training = LateTraining()
     training.run(late_by=1)
     first, training.session = training.session, v1.Session()
     training.session.run(v1.global_variables_initializer())
@@ -116,20 +102,6 @@ def test_sessions_of_one_graph_that_share_nothing_count_on_their_own(v1_graph):
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
     training.session = first
     training.expect(step=1, weights=START, accepted=0, dropped=1)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [list, tuple, iter, lambda pairs: (pair for pair in pairs), reversed, zip],
-    ids=["list", "tuple", "iterator", "generator", "reversed", "zip"],
-)
-def test_pairs_may_be_any_iterable(v1_graph, kind):
-    training = Training()
-    pairs = training.optimizer.compute_gradients(training.loss)
-    pairs = zip(*zip(*pairs, strict=True), strict=True) if kind is zip else kind(pairs)
-    train = training.optimizer.apply_gradients(pairs, training.step)
-    training.session.run(train)
-    np.testing.assert_array_equal(training.value(training.weights), np.divide(START, 2.0))
 
 
 def test_an_optimizer_does_not_keep_graphs_alive_that_it_only_computed_in():

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     START,
     Interlude,
-    Training,
+    LateTraining,
     assert_read_after_local_step,
     assert_second_update_is_dropped,
     drop_stale,
@@ -127,7 +127,7 @@ every_step = pytest.mark.parametrize(
 @every_step
 @every_model
 def test_forward_pass_waits_for_the_local_step(switches, model, make_step):
-    training = Training(model=model, make_step=make_step)
+    training = LateTraining(model=model, make_step=make_step)
     assert_read_after_local_step(training.loss, training.weights)
 
 
@@ -136,7 +136,7 @@ def test_forward_pass_waits_for_the_local_step(switches, model, make_step):
 def test_step_that_moves_on_during_the_forward_pass_makes_the_update_stale(
     v1_graph, model, make_step
 ):
-    training = Training(model=model, make_step=make_step)
+    training = LateTraining(model=model, make_step=make_step)
     training.expect_late_updates_to_be_dropped(late_by=1)
 
 

@@ -12,7 +12,7 @@ from tests.support.drop_stale_support import (
     INNER,
     START,
     Interlude,
-    Training,
+    LateTraining,
     drop_stale,
     every_inner_and_switches,
     every_switches,
@@ -33,7 +33,7 @@ def two_tables(interlude: Interlude) -> tuple[tf.Tensor, list[Any]]:
     return half_square(interlude(tf.concat([weights, looked_up], 0))), [weights, unused, rows]
 
 
-def state(training: Training, inner: str) -> list[np.ndarray]:
+def state(training: LateTraining, inner: str) -> list[np.ndarray]:
     """Returns the values of a model's variables and of their slots."""
     weights, unused, rows = training.variables
     slots = [
@@ -47,7 +47,7 @@ def state(training: Training, inner: str) -> list[np.ndarray]:
 def states_alone(inner: str, num_steps: int) -> list[list[np.ndarray]]:
     """Returns the states before and after each step of the wrapped optimizer alone."""
     with tf.Graph().as_default():
-        training = Training(INNER[inner].make(), two_tables)
+        training = LateTraining(INNER[inner].make(), two_tables)
         states = [state(training, inner)]
         for _ in range(num_steps):
             training.run()
@@ -63,7 +63,7 @@ def assert_equal(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @every_inner_and_switches
 def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(switches, inner):
     alone = states_alone(inner, LATE_BY.count(0))
-    training = Training(drop_stale(0, INNER[inner].make()), two_tables)
+    training = LateTraining(drop_stale(0, INNER[inner].make()), two_tables)
     accepted = 0
     for late_by in LATE_BY:
         training.run(late_by)
@@ -77,7 +77,7 @@ def test_accepted_updates_are_those_of_the_wrapped_optimizer_alone(switches, inn
 @every_inner_and_switches
 def test_variables_have_the_names_and_places_that_they_had(switches, inner):
     recorded = INNER[inner]
-    training = Training(drop_stale(0, recorded.make()))
+    training = LateTraining(drop_stale(0, recorded.make()))
     slots = [f"w/{suffix}" for suffix in recorded.slots.values()]
     others = recorded.others[switches.control_flow]
     made = v1.global_variables()
@@ -89,7 +89,7 @@ def test_variables_have_the_names_and_places_that_they_had(switches, inner):
 @every_inner
 def test_slots_are_those_of_the_wrapped_optimizer(v1_graph, inner):
     optimizer = INNER[inner].make()
-    training = Training(drop_stale(0, optimizer))
+    training = LateTraining(drop_stale(0, optimizer))
     assert training.optimizer.get_slot_names() == sorted(INNER[inner].slots)
     assert training.optimizer.get_slot_names() == optimizer.get_slot_names()
     for name, suffix in INNER[inner].slots.items():
@@ -100,7 +100,7 @@ def test_slots_are_those_of_the_wrapped_optimizer(v1_graph, inner):
 
 
 def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(v1_graph):
-    training = Training(model=two_tables)
+    training = LateTraining(model=two_tables)
     pairs = training.optimizer.compute_gradients(training.loss, var_list=training.variables)
     assert [variable for _, variable in pairs] == training.variables
     dense, none, sparse = (gradient for gradient, _ in pairs)
@@ -112,7 +112,7 @@ def test_gradients_and_variables_are_those_of_the_wrapped_optimizer(v1_graph):
 
 
 def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(v1_graph):
-    training = Training(model=two_tables)
+    training = LateTraining(model=two_tables)
     weights = training.variables[0]
     pairs = training.optimizer.compute_gradients(
         training.loss,
@@ -127,7 +127,7 @@ def test_arguments_of_compute_gradients_reach_the_wrapped_optimizer(v1_graph):
 
 
 def test_gradients_may_be_changed_before_they_are_applied(v1_graph):
-    training = Training(model=two_tables)
+    training = LateTraining(model=two_tables)
     pairs = training.optimizer.compute_gradients(training.loss, var_list=training.variables)
     changed = [
         (gradient if gradient is None else tf.convert_to_tensor(gradient) * 2.0, variable)
@@ -142,7 +142,7 @@ def test_gradients_may_be_changed_before_they_are_applied(v1_graph):
 @every_switches
 @pytest.mark.parametrize("sparse_first", [False, True])
 def test_decision_waits_for_sparse_gradients_as_for_dense_ones(switches, sparse_first):
-    training = Training(model=two_tables)
+    training = LateTraining(model=two_tables)
     weights, _, rows = training.variables
     pairs = training.optimizer.compute_gradients(training.loss, [weights, rows])
     (dense, _), (sparse, _) = pairs
@@ -159,7 +159,7 @@ def test_decision_waits_for_sparse_gradients_as_for_dense_ones(switches, sparse_
 
 
 def test_name_is_given_to_the_wrapped_optimizers_operation(v1_graph):
-    training = Training()
+    training = LateTraining()
     pairs = training.optimizer.compute_gradients(training.loss)
     training.optimizer.apply_gradients(pairs, training.step, name="my_update")
     names = {op.name for op in v1_graph.get_operations()}

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.support.drop_stale_support import (
     START,
-    Training,
+    LateTraining,
     drop_stale,
     every_switches,
     global_step,
@@ -19,33 +19,21 @@ from tests.support.drop_stale_support import (
 v1 = tf.compat.v1
 
 
-def test_variables_of_the_loss_can_be_fetched(v1_graph):
-    training = Training()
-    loss, weights, read = training.value(
-        [training.loss, training.weights, tf.identity(training.weights)]
-    )
-    assert loss == np.sum(np.square(START)) / 2.0
-    np.testing.assert_array_equal(weights, START)
-    np.testing.assert_array_equal(read, START)
-
-
-def test_fetching_the_loss_trains_and_counts_nothing(v1_graph):
-    training = Training()
+def test_variables_and_the_loss_can_be_fetched_alone_and_together_with_the_training(v1_graph):
+    training = LateTraining()
+    fetches = [training.loss, training.weights, tf.identity(training.weights)]
     for _ in range(3):
-        training.value([training.loss, training.weights])
+        loss, *weights = training.value(fetches)
+        assert loss == np.sum(np.square(START)) / 2.0
+        np.testing.assert_array_equal(weights, [START] * 2)
     training.expect(step=0, weights=START, accepted=0, dropped=0)
-
-
-def test_variables_can_be_fetched_together_with_the_training(v1_graph):
-    training = Training()
-    loss, _, _ = training.value([training.loss, training.weights, training.train])
-    assert loss == np.sum(np.square(START)) / 2.0
+    assert training.value([*fetches, training.train])[0] == loss
     training.expect(step=1, weights=np.divide(START, 2.0), accepted=1, dropped=0)
 
 
 def test_variables_can_be_read_before_the_step_is_initialized_but_not_the_loss(v1_graph):
     """The loss cannot be computed yet, since its variables are read after the step."""
-    training = Training()
+    training = LateTraining()
     with new_session() as session:
         session.run(training.weights.initializer)
         np.testing.assert_array_equal(session.run(training.weights), START)
@@ -70,7 +58,7 @@ def test_variables_initialized_from_those_of_the_loss(v1_graph):
 
 
 def test_uninitialized_variables_are_reported(v1_graph):
-    training = Training()
+    training = LateTraining()
     with new_session() as session:
         report = v1.report_uninitialized_variables()
         assert set(session.run(report)) == {b"w", b"global_step", b"stale_counter"}
@@ -81,7 +69,7 @@ def test_uninitialized_variables_are_reported(v1_graph):
 
 @every_switches
 def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind(switches):
-    training = Training()
+    training = LateTraining()
     with new_session() as session:
         session.run([v.initializer for v in v1.global_variables() if v is not training.step])
         with pytest.raises(tf.errors.FailedPreconditionError, match="global_step"):
@@ -89,22 +77,6 @@ def test_training_before_the_step_is_initialized_fails_and_leaves_nothing_behind
         session.run(training.step.initializer)
         assert session.run(training.train) == 0.0
         assert session.run([training.step, training.optimizer.num_accepted()]) == [1, 1]
-
-
-def test_step_is_fetched_and_fed_as_ever(v1_graph):
-    training = Training()
-    assert training.value(training.step) == 0
-    training.session.run(training.step.assign(41))
-    training.run()
-    assert training.value(training.step) == 42
-
-
-def test_second_gradients_of_the_same_loss(v1_graph):
-    training = Training()
-    (gradient,) = v1.gradients(training.loss, [training.weights])
-    np.testing.assert_array_equal(training.value(gradient), START)
-    pairs = training.optimizer.compute_gradients(training.loss * 2.0)
-    np.testing.assert_array_equal(training.value(pairs[0][0]), np.multiply(START, 2.0))
 
 
 def test_optimizer_built_after_the_graph_has_run(v1_graph):
@@ -121,7 +93,7 @@ def test_optimizer_built_after_the_graph_has_run(v1_graph):
 
 
 def test_frozen_graph_for_predictions_needs_standard_operations_only(v1_graph):
-    training = Training()
+    training = LateTraining()
     with new_session() as session:
         session.run(v1.global_variables_initializer())
         session.run(training.train)
@@ -137,7 +109,7 @@ def test_frozen_graph_for_predictions_needs_standard_operations_only(v1_graph):
 
 @every_switches
 def test_graph_can_be_exported_and_imported(switches):
-    training = Training()
+    training = LateTraining()
     init = v1.global_variables_initializer().name
     definition = v1.get_default_graph().as_graph_def()
     fetches = [training.train.name, "w:0" if not switches.resource else "w/Read/ReadVariableOp:0"]

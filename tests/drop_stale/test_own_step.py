@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     START,
     Interlude,
-    Training,
+    LateTraining,
     assert_read_after_local_step,
     assert_second_update_is_dropped,
     compute_clip_and_apply,
@@ -65,7 +65,7 @@ def test_step_that_the_program_made_itself(v1_graph, maker, name, dtype, apply):
     def make_step(step_dtype: tf.DType) -> Any:
         return maker(name, step_dtype)
 
-    training = Training(step_dtype=dtype, make_step=make_step, apply=apply)
+    training = LateTraining(step_dtype=dtype, make_step=make_step, apply=apply)
     assert training.step.dtype.base_dtype == dtype
     assert_read_after_local_step(training.loss, training.weights)
     training.expect_late_updates_to_be_dropped(late_by=2)
@@ -73,13 +73,12 @@ def test_step_that_the_program_made_itself(v1_graph, maker, name, dtype, apply):
 
 
 @every_switches
-@every_way
 @pytest.mark.parametrize("collections", [["mine"], []], ids=str)
-def test_step_in_none_of_the_usual_collections(switches, collections, apply):
+def test_step_in_none_of_the_usual_collections(switches, collections):
     def make_step(dtype: tf.DType) -> Any:
         return of_get_variable("global_step", dtype, collections=collections)
 
-    training = Training(make_step=make_step, apply=apply)
+    training = LateTraining(make_step=make_step)
     training.session.run(training.step.initializer)
     training.expect_late_updates_to_be_dropped(late_by=2)
     training.close()
@@ -102,7 +101,7 @@ def test_loss_that_is_a_function(v1_graph, apply):
 
 @every_way
 def test_nested_optimizers(v1_graph, apply):
-    training = Training(drop_stale(5, drop_stale(2)), make_step=own_step, apply=apply)
+    training = LateTraining(drop_stale(5, drop_stale(2)), make_step=own_step, apply=apply)
     assert [training.run(late_by) for late_by in (0, 4, 9)] == [0.0, 0.0, 1.0]
     assert training.value(training.step) == 14
     np.testing.assert_array_equal(training.value(training.weights), HALVED)
@@ -141,24 +140,16 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(v1_graph):
 
 
 @every_switches
-@every_way
-def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(switches, apply):
+def test_step_of_the_usual_name_counts_also_if_another_one_is_applied_to(switches):
     """As in the original, the local step is the graph's own, and is compared with the one given."""
     graphs_own = of_get_variable("global_step", tf.int64)
-    training = Training(make_step=own_step, apply=apply)
+    training = LateTraining(make_step=own_step)
     assert training.run() == 0.0
     # The step that was passed is 1 now, and the graph's global step is still 0.
     assert training.run() == 1.0
     training.session.run(v1.assign(graphs_own, 1))
     assert training.run() == 1.0
     training.expect(step=2, weights=QUARTERED, accepted=2, dropped=1)
-
-
-@every_way
-def test_step_of_the_usual_name_and_another_dtype_is_a_value_error(v1_graph, apply):
-    of_get_variable("global_step", tf.int64)
-    with pytest.raises(ValueError, match=r"read, int64; got 'my_step:0' of dtype int32"):
-        Training(step_dtype=tf.int32, make_step=own_step, apply=apply)
 
 
 @every_switches
@@ -172,12 +163,12 @@ def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(switches,
 def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(v1_graph):
     with v1.variable_scope("scope"):
         of_get_variable("global_step", tf.int32)
-    Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
+    LateTraining(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
 def test_placeholder_of_the_usual_name_is_not_the_global_step(v1_graph):
     v1.placeholder(tf.int64, [], name="global_step")
-    Training(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
+    LateTraining(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
 @every_dtype
@@ -203,14 +194,13 @@ def test_function_finds_the_step_of_the_graph_around_it(v1_graph, dtype):
         np.testing.assert_array_equal(session.run(weights), HALVED)
 
 
-@every_way
 @every_dtype
-def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dtype, apply):
+def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dtype):
     """TensorFlow's hooks recognize such a step only if it is a reference variable."""
     with switched(resource=False, control_flow=1), tf.Graph().as_default():
         step = of_get_variable("global_step", dtype)
         loss, (weights,) = one_vector(Interlude())
-        train = apply(drop_stale(), loss, step, [weights])
+        train = drop_stale().minimize(loss, step, [weights])
         hooks = [v1.train.StopAtStepHook(last_step=3)]
         with v1.train.MonitoredTrainingSession(
             hooks=hooks, checkpoint_dir=str(tmp_path), save_checkpoint_steps=1
@@ -225,14 +215,12 @@ def test_monitored_training_session_counts_a_step_of_the_usual_name(tmp_path, dt
         )
 
 
-@every_way
-@every_dtype
-@pytest.mark.parametrize("name", ["global_step", "my_step"])
-def test_monitored_training_session_trains_with_any_step(v1_graph, name, dtype, apply):
+@pytest.mark.parametrize(("name", "dtype"), NAMES_AND_DTYPES)
+def test_monitored_training_session_trains_with_any_step(v1_graph, name, dtype):
     def make_step(step_dtype: tf.DType) -> Any:
         return of_get_variable(name, step_dtype)
 
-    training = Training(step_dtype=dtype, make_step=make_step, apply=apply)
+    training = LateTraining(step_dtype=dtype, make_step=make_step)
     config = v1.ConfigProto(inter_op_parallelism_threads=4)
     with v1.train.MonitoredTrainingSession(config=config) as session:
         training.session = session

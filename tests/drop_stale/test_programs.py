@@ -16,7 +16,7 @@ from tests.support.drop_stale_support import (
     START,
     SWITCHES,
     EagerTraining,
-    Training,
+    LateTraining,
     drop_stale,
     switched,
 )
@@ -35,7 +35,7 @@ class InSession:
     def __init__(self, switches: str = "resource") -> None:
         with switched(*SWITCHES[switches]), tf.Graph().as_default():
             self.limit = v1.get_variable("limit", [], tf.int64, trainable=False)
-            self.training = Training(drop_stale(self.limit))
+            self.training = LateTraining(drop_stale(self.limit))
             self._number = v1.placeholder(tf.int64, [])
             self._set_limit = v1.assign(self.limit, self._number)
             self._set_step = v1.assign(self.training.step, self._number)

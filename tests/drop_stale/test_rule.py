@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.support.drop_stale_support import (
     START,
-    Training,
+    LateTraining,
     drop_stale,
     every_switches,
     global_step,
@@ -23,7 +23,7 @@ QUARTERED = np.divide(START, 4.0)
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 10**12])
 def test_update_is_dropped_iff_it_is_later_than_the_limit(v1_graph, limit):
-    training = Training(drop_stale(limit))
+    training = LateTraining(drop_stale(limit))
     training.run(late_by=limit)
     training.expect(step=limit + 1, weights=HALVED, accepted=1, dropped=0)
     training.run(late_by=limit + 1)
@@ -33,7 +33,7 @@ def test_update_is_dropped_iff_it_is_later_than_the_limit(v1_graph, limit):
 @every_switches
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
 def test_step_may_be_of_either_integer_dtype(switches, dtype):
-    training = Training(drop_stale(1), step_dtype=dtype)
+    training = LateTraining(drop_stale(1), step_dtype=dtype)
     assert [training.run(late_by=late) for late in (0, 1, 2)] == [0.0, 0.0, 1.0]
     assert training.value(training.step).dtype == dtype.as_numpy_dtype
     training.expect(step=5, weights=QUARTERED, accepted=2, dropped=1)
@@ -42,7 +42,7 @@ def test_step_may_be_of_either_integer_dtype(switches, dtype):
 @pytest.mark.parametrize("dtype", [tf.int64, tf.int32])
 def test_limit_may_be_a_tensor_that_is_fed(v1_graph, dtype):
     limit = v1.placeholder(dtype, [])
-    training = Training(drop_stale(limit), step_dtype=dtype)
+    training = LateTraining(drop_stale(limit), step_dtype=dtype)
     for fed, late_by, dropped in ((1, 1, 0), (0, 1, 1), (-1, 0, 2), (3, 3, 2)):
         assert training.run(late_by, feed={limit: fed}) == dropped
     training.expect(step=7, weights=QUARTERED, accepted=2, dropped=2)
@@ -50,7 +50,7 @@ def test_limit_may_be_a_tensor_that_is_fed(v1_graph, dtype):
 
 def test_limit_that_is_no_scalar_when_run_is_refused_and_changes_nothing(v1_graph):
     limit = v1.placeholder(tf.int64, None)
-    training = Training(drop_stale(limit))
+    training = LateTraining(drop_stale(limit))
     for fed in ([0], [0, 0], []):
         with pytest.raises(tf.errors.InvalidArgumentError, match="limit.*scalar"):
             training.run(feed={limit: fed})
@@ -75,7 +75,7 @@ def test_limit_that_is_no_integer_of_the_step_dtype_is_a_type_error(v1_graph, li
 
 @every_switches
 def test_decision_is_made_when_the_last_gradient_is_ready(switches):
-    training = Training()
+    training = LateTraining()
     gradients_and_variables = training.optimizer.compute_gradients(training.loss)
     late = v1.placeholder(tf.int64, [])
     with tf.control_dependencies([gradients_and_variables[0][0]]):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.support.drop_stale_support import (
     START,
     Interlude,
-    Training,
+    LateTraining,
     drop_stale,
     every_switches,
     global_step,
@@ -26,7 +26,7 @@ v1 = tf.compat.v1
 class LateEveryOtherTime(v1.train.SessionRunHook):
     """Makes every second update stale."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: LateTraining) -> None:
         self._training = training
         self._advance = v1.assign_add(training.step, 1)
         self._session: Any = None
@@ -44,7 +44,7 @@ class LateEveryOtherTime(v1.train.SessionRunHook):
 
 def train_until(last_step: int, directory: str) -> tuple[int, int]:
     """Trains in a monitored session; returns the numbers of accepted and dropped updates in it."""
-    training = Training()
+    training = LateTraining()
     counts = [training.optimizer.num_accepted(), training.optimizer.num_dropped()]
     hooks = [v1.train.StopAtStepHook(last_step=last_step), LateEveryOtherTime(training)]
     with v1.train.MonitoredTrainingSession(
@@ -89,7 +89,7 @@ def test_monitored_session_writes_the_summaries(v1_graph, tmp_path):
 
 
 def test_supervisor_trains_and_saves(v1_graph, tmp_path):
-    training = Training()
+    training = LateTraining()
     advance = v1.assign_add(training.step, 1)
     supervisor = v1.train.Supervisor(
         logdir=str(tmp_path),
@@ -110,13 +110,6 @@ def test_supervisor_trains_and_saves(v1_graph, tmp_path):
     assert counts == [0.0, 1.0, 1.0]
     assert tf.train.load_variable(path, "global_step") == 3
     np.testing.assert_array_equal(tf.train.load_variable(path, "w"), np.divide(START, 4.0))
-
-
-def test_result_may_be_run_through_a_callable(v1_graph):
-    training = Training()
-    train = training.session.make_callable(training.train)
-    assert [train() for _ in range(3)] == [0.0] * 3
-    training.expect(step=3, weights=np.divide(START, 8.0), accepted=3, dropped=0)
 
 
 class Inside:
@@ -165,6 +158,8 @@ def test_inside_a_branch(switches):
     inside = Inside()
     chosen = v1.placeholder(tf.bool, [])
     train = v1.cond(chosen, lambda: tf.identity(inside.minimize()), lambda: tf.constant(-1.0))
+    either = v1.cond(chosen, *[lambda: tf.identity(inside.minimize())] * 2)
+    assert [v.op.name for v in v1.global_variables()].count("stale_counter") == 1
     counts = inside.counts()
     with new_session() as session:
         session.run(v1.global_variables_initializer())
@@ -175,20 +170,9 @@ def test_inside_a_branch(switches):
         assert session.run(train, {chosen: True}) == 1.0
         assert session.run([inside.step, *counts]) == [2, 1, 1]
         np.testing.assert_array_equal(session.run(inside.weights), np.divide(START, 2.0))
-
-
-def test_inside_both_branches_one_counter_serves(v1_graph):
-    inside = Inside()
-    chosen = v1.placeholder(tf.bool, [])
-    train = v1.cond(
-        chosen, lambda: tf.identity(inside.minimize()), lambda: tf.identity(inside.minimize())
-    )
-    assert [v.op.name for v in v1.global_variables()].count("stale_counter") == 1
-    counts = inside.counts()
-    with new_session() as session:
-        session.run(v1.global_variables_initializer())
-        assert [session.run(train, {chosen: side}) for side in (True, False, True)] == [0.0] * 3
-        assert session.run([inside.step, *counts]) == [3, 3, 0]
+        inside.interlude.action = lambda: None
+        assert [session.run(either, {chosen: side}) for side in (True, False)] == [1.0, 1.0]
+        assert session.run([inside.step, *counts]) == [4, 3, 1]
 
 
 @every_switches

@@ -73,14 +73,6 @@ def test_what_public_methods_return_is_public():
     assert {"ApplyOutcome", "SparseGradient", "TryTakeResult"} <= set(tf_condacc.__all__)
 
 
-@pytest.mark.parametrize(
-    "name", ["accumulators", "optimizers", "base", "dense", "placement", "estimator.run_config"]
-)
-def test_private_rooms_have_no_public_alias(name):
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module(f"tf_condacc.{name}")
-
-
 @pytest.mark.parametrize("name", MODULES)
 def test_public_modules_classes_functions_and_methods_have_docstrings(name):
     module = importlib.import_module(name)

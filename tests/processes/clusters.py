@@ -20,7 +20,7 @@ from tests.processes.separate_hosts import ADDRESSES, SeparateHosts
 from tests.support.gpus import skip_on_gpu
 from tests.support.ports import free_cluster
 from tests.support.sync_replicas_log import LogReader
-from tests.support.waiting import until
+from tests.support.waiting import shown_logs, until
 
 v1 = tf.compat.v1
 Task = tuple[str, int]  # Job and number.
@@ -89,9 +89,15 @@ class ForkedCluster:
         self._enter_host = lambda who: hosts.enter(host_of(who))
 
     def __enter__(self) -> ForkedCluster:
+        shown_logs.append(self._texts)
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        shown_logs.remove(self._texts)
+        if kind is not None:
+            print(
+                "The last events of the log:", *self.all_events()[-40:], sep="\n", file=sys.stderr
+            )
         for who in list(self.running):
             self.kill(who)
 
@@ -138,7 +144,7 @@ class ForkedCluster:
             self._collect()
             return not any(who in self.running for who in waited)
 
-        until(have_ended, f"the end of {waited}", self.logs, pause_secs=0.01)
+        until(have_ended, f"the end of {waited}", pause_secs=0.01)
         return {who: self.statuses.pop(who) for who in waited}
 
     def messages(self, since: dict[Task, int] | None = None) -> str:
@@ -151,7 +157,7 @@ class ForkedCluster:
 
     def logs(self) -> str:
         """Returns the end of what each process has written to its standard error, by its name."""
-        return "\n".join(f"--- {who}\n{self._stderr(who)[-4000:]}" for who in self.tasks())
+        return "\n".join(f"--- {name}\n{text[-4000:]}" for name, text in self._texts().items())
 
     def messages_so_far(self) -> dict[Task, int]:
         return {who: len(self._stderr(who)) for who in self.tasks()}
@@ -169,7 +175,7 @@ class ForkedCluster:
             self.check_running()
             return holds()
 
-        until(holds_now, what, self.logs, pause_secs=0.02)
+        until(holds_now, what, pause_secs=0.02)
 
     def await_steps(self, count: int, *workers: int) -> None:
         """Waits until workers, or any of them if none are given, have made further steps."""
@@ -183,6 +189,9 @@ class ForkedCluster:
             lambda: all(now >= one + count for now, one in zip(steps(), first, strict=True)),
             f"{count} steps of {workers or 'any'}",
         )
+
+    def _texts(self) -> dict[str, str]:
+        return {f"{job} {task}": self._stderr((job, task)) for job, task in self.tasks()}
 
     def _stderr_path(self, who: Task) -> Path:
         return self.folder / f"{who[0]}-{who[1]}.stderr"

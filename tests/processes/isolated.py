@@ -214,7 +214,7 @@ class _Child:
                 self._finish(nodeid, _failure(self._items[nodeid], f"It was not run. {about}"))
 
     def _log_tail(self) -> str:
-        return self._log.read_text(errors="replace")[-6000:]
+        return self._log.read_text(errors="replace")[-20_000:]
 
     def _start(self) -> None:
         item = self._items[self._left[0]]

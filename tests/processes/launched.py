@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from condacc.liveness import Answer
 from tests.support.times import LAUNCHER
-from tests.support.waiting import PATIENCE_SECS
+from tests.support.waiting import PATIENCE_SECS, shown_logs, until_readable
 
 _TIME = re.compile(r"^\[launch\] \d\d:\d\d:\d\d ", re.MULTILINE)
 # A task begins with this.
@@ -81,6 +80,7 @@ class Launched:
             stderr=subprocess.STDOUT,
             preexec_fn=lambda: _ignore_only(ignored),
         )
+        shown_logs.append(self._texts)
 
     def set_clock(self, secs: float) -> None:
         self._set("clock", str(secs))
@@ -112,6 +112,7 @@ class Launched:
 
     def close(self) -> None:
         """Ends what is left of a test that has failed."""
+        shown_logs.remove(self._texts)
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -126,11 +127,13 @@ class Launched:
     def _read(self) -> bool:
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
-        if not select.select([descriptor], [], [], PATIENCE_SECS)[0]:
-            raise AssertionError(f"nothing more came after:\n{self.output}")
+        until_readable(descriptor, "the launcher or a task writes more")
         data = os.read(descriptor, 1 << 16)
         self.output = _without_times(self.output + data.decode())
         return bool(data)
+
+    def _texts(self) -> dict[str, str]:
+        return {"launcher and tasks": self.output}
 
 
 def _without_times(text: str) -> str:
@@ -177,7 +180,7 @@ def wait_until_gone(pid: int) -> None:
     except ProcessLookupError:
         return
     try:
-        assert select.select([descriptor], [], [], PATIENCE_SECS)[0], f"process {pid} goes on"
+        until_readable(descriptor, f"process {pid} has ended")
     finally:
         os.close(descriptor)
 

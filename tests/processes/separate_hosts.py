@@ -61,23 +61,12 @@ class SeparateHosts:
             gateway = f"{address.rpartition('.')[0]}.254"
             own, other = f"eth{number}", f"port{number}"
             _ip("netns", "add", host)
-            _ip(
-                "link",
-                "add",
-                own,
-                "netns",
-                host,
-                "type",
-                "veth",
-                "peer",
-                other,
-                "netns",
-                self._router,
-            )
+            link = ("type", "veth", "peer", other, "netns", self._router)
+            _ip("link", "add", own, "netns", host, *link)
             _ip("-n", host, "addr", "add", f"{address}/24", "dev", own)
             _ip("-n", self._router, "addr", "add", f"{gateway}/24", "dev", other)
-            for namespace, link in ((host, "lo"), (host, own), (self._router, other)):
-                _ip("-n", namespace, "link", "set", link, "up")
+            for namespace, end in ((host, "lo"), (host, own), (self._router, other)):
+                _ip("-n", namespace, "link", "set", end, "up")
             _ip("-n", host, "route", "add", "default", "via", gateway)
         forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
         _ip("netns", "exec", self._router, "sh", "-c", forward)

@@ -16,6 +16,7 @@ PROGRAM = """
 import atexit, os, signal
 import pytest
 from tests.processes.isolated import isolated
+from tests.support import waiting
 
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 pids = set()
@@ -39,6 +40,9 @@ class TestTogether:
     def test_that_must_die_and_lives(self): pass
     @pytest.mark.timeout(1)
     def test_that_hangs(self): signal.pause()
+    def test_that_waits_in_vain(self, seed, monkeypatch):
+        monkeypatch.setattr(waiting, "PATIENCE_SECS", 0.1)
+        waiting.until(lambda: False, "it ends")
 
 @isolated({"OWN": "1"})
 def test_of_a_variable(): assert os.environ["OWN"] == "1"
@@ -80,6 +84,7 @@ def output(tmp_path_factory):
         ("test_that_must_die", "PASSED"),
         ("test_that_must_die_and_lives", "FAILED"),
         ("test_that_hangs", "FAILED"),
+        ("test_that_waits_in_vain", "FAILED"),
         ("test_of_a_variable", "PASSED"),
         ("test_whose_process_ends_badly", "ERROR"),
         ("test_whose_process_ends_well", "PASSED"),
@@ -93,3 +98,6 @@ def test_a_failure_shows_what_the_process_has_written(output):
     assert "The process ended with status -9.\nlast words" in output
     assert "The process ended with status 7." in output
     assert "assert 1 == 2" in output
+    assert re.search(r"waited 0\.\d s until: it ends\n", output)
+    alone = r"alone: TF_CONDACC_TEST_SEED=1 \S+ -m pytest -m '' \S+::test_that_waits_in_vain\n"
+    assert re.search(alone, output)

@@ -115,7 +115,7 @@ TOOLS = [
     ),
     Tool(
         "Processes that freeze",
-        _tests("tests/sync_replicas/clusters/test_frozen_anywhere.py"),
+        _tests("tests/sync_replicas/clusters/test_frozen.py"),
         r"(\d+) passed",
         "each process at 13 points of the protocol",
     ),

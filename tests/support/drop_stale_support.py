@@ -104,7 +104,7 @@ def compute_clip_and_apply(
     return optimizer.apply_gradients(clipped, global_step=step)
 
 
-class Training:
+class LateTraining:
     """A model in the default graph, trained in a session by updates that are as late as requested.
 
     Attributes:

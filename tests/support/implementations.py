@@ -225,7 +225,7 @@ class AllRows:
         return taken, value.values
 
 
-class Sparse:
+class AnySparse:
     """The parts that both implementations have in common."""
 
     kind = "sparse"
@@ -256,7 +256,7 @@ class Sparse:
         return self.raw_apply_rows(handle, local_step, rows, values, tf.zeros([0], tf.int64))
 
 
-class TensorFlowSparse(Sparse, TensorFlowDense):
+class TensorFlowSparse(AnySparse, TensorFlowDense):
     """TensorFlow's own SparseConditionalAccumulator."""
 
     name = "tensorflow-sparse"
@@ -268,7 +268,7 @@ class TensorFlowSparse(Sparse, TensorFlowDense):
         return v1.SparseConditionalAccumulator
 
 
-class CondaccSparse(Sparse, CondaccDense):
+class CondaccSparse(AnySparse, CondaccDense):
     """tf_condacc's SparseConditionalAccumulator."""
 
     name = "tf_condacc-sparse"

@@ -101,7 +101,7 @@ class Restored(v1.train.SessionRunHook):
         self._log.add("restored", **self._restored(session))
 
 
-class Program(abc.ABC):
+class WorkerProgram(abc.ABC):
     """The graph of a worker and its sessions.
 
     Attributes:
@@ -135,7 +135,7 @@ class Program(abc.ABC):
         return int(session.run(self.fetches)[1])
 
 
-class Model(Program):
+class NumberedModel(WorkerProgram):
     """The graph of one worker. Each step's gradients are a number that no other step has.
 
     Args:
@@ -146,8 +146,6 @@ class Model(Program):
         name: Name of the optimizer, and prefix of the variables.
         variables: Names of the variables.
         device: Device function or name, or None.
-        stops_before: Name of a variable. Each step stops before it computes the gradient of this
-            variable, until `permit` was run.
         sleep: Called before the gradient of the last variable is ready.
         configure: Arguments of the optimizer's `configure`.
     """
@@ -161,7 +159,6 @@ class Model(Program):
         name: str = "sync_replicas",
         variables: Iterable[str] = ("w", "b"),
         device: Any = None,
-        stops_before: str | None = None,
         sleep: Callable[[], Any] | None = None,
         configure: Mapping[str, Any] | None = None,
         use_resource: bool = True,
@@ -189,16 +186,9 @@ class Model(Program):
                 for each in variables
             ]
             with v1.device(worker):
-                if stops_before is not None:
-                    permits = v1.FIFOQueue(-1, [tf.bool], [[]], shared_name=f"{name}_permits{task}")
-                    self.permit = permits.enqueue(True)
                 value = v1.py_func(self._next_value, [], tf.float64, stateful=True)
                 value.set_shape([])
-                gradients = []
-                for each in variables:
-                    stops = [permits.dequeue()] if stops_before == each else []
-                    with tf.control_dependencies(stops):
-                        gradients.append(tf.fill([2], tf.identity(value)))
+                gradients = [tf.fill([2], tf.identity(value)) for _ in variables]
                 if sleep is not None:
                     gradients[-1] = self._after(sleep, gradients[-1])
             descent: Any = v1.train.GradientDescentOptimizer(-1.0)
@@ -241,29 +231,18 @@ class Model(Program):
         return result
 
     def _logs(self, value: tf.Tensor, step: Any) -> list[tf.Operation]:
+        def log(kind: str, claim: np.ndarray, value: np.ndarray, **more: Any) -> None:
+            place = {"round": int(claim[0]), "slot": int(claim[1])}
+            self.log.add(kind, task=self.task, **place, value=int(value), **more)
+
         def log_claim(claim: np.ndarray, value: np.ndarray) -> None:
             if claim[0] >= 0:
-                self.log.add(
-                    "claim",
-                    task=self.task,
-                    round=int(claim[0]),
-                    slot=int(claim[1]),
-                    value=int(value),
-                )
+                log("claim", claim, value)
 
         def log_push(name: str) -> Callable[..., None]:
-            def log(outcome: np.ndarray, claim: np.ndarray, value: np.ndarray) -> None:
-                self.log.add(
-                    "push",
-                    var=name,
-                    task=self.task,
-                    round=int(claim[0]),
-                    slot=int(claim[1]),
-                    value=int(value),
-                    outcome=int(outcome),
-                )
-
-            return log
+            return lambda outcome, claim, value: log(
+                "push", claim, value, var=name, outcome=int(outcome)
+            )
 
         pushed = [
             v1.py_func(log_push(variable.op.name), [outcome, step.claim, value], [])

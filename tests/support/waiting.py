@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import io
 import os
+import select
+import shlex
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -24,7 +26,13 @@ Value = TypeVar("Value")
 PATIENCE_SECS = 600.0
 LIMIT_SECS = 900.0  # The limit of a whole test, for what hangs in native code.
 
-_waits: dict[int, str] = {}  # What each thread waits for, for the report of a test at its limit.
+SEED_VARIABLE = "TF_CONDACC_TEST_SEED"
+_NUM_LAST_LINES = 40
+
+# Functions that return what processes of the running test have written, by their names. Errors of
+# waits show the last lines.
+shown_logs: list[Callable[[], Mapping[str, str]]] = []
+_waits: dict[int, tuple[str, float]] = {}  # What each thread waits for, and since when.
 
 
 def until(
@@ -38,36 +46,52 @@ def until(
     Args:
         condition: It may raise an error itself if it can never hold any more.
         what: What is waited for, as a sentence part: "the take waits".
-        about: Returns more about the state for the error, such as logs of processes.
+        about: Returns more about the state for the error.
         pause_secs: Pause between two calls.
 
     Raises:
-        AssertionError: It did not hold within the patience. The text has the stacks of all threads.
+        AssertionError: It did not hold within the patience. The text explains the failure.
     """
-    end = time.monotonic() + PATIENCE_SECS
-    with _noted(what):
-        while not (value := condition()):
-            if time.monotonic() > end:
-                more = f"\n{about()}" if about else ""
-                raise AssertionError(
-                    f"waited {PATIENCE_SECS:.0f} s until: {what}{more}\n{stacks()}"
-                )
+
+    def poll(secs: float) -> Value:
+        end = time.monotonic() + secs
+        while not (value := condition()) and time.monotonic() <= end:
             time.sleep(pause_secs)
-    return value
+        return value
+
+    return _wait(poll, what, about)
 
 
 def until_set(event: threading.Event, what: str) -> None:
     """Waits for an event like `until`, and without polling."""
+    _wait(event.wait, what)
+
+
+def until_readable(descriptor: int, what: str) -> None:
+    """Waits for data of a pipe or for the end of a process like `until`, and without polling."""
+    _wait(lambda secs: select.select([descriptor], [], [], secs)[0], what)
+
+
+def _wait(
+    wait: Callable[[float], Value], what: str, about: Callable[[], str] | None = None
+) -> Value:
     with _noted(what):
-        if not event.wait(PATIENCE_SECS):
-            raise AssertionError(f"waited {PATIENCE_SECS:.0f} s until: {what}\n{stacks()}")
+        value = wait(PATIENCE_SECS)
+        if not value:
+            raise AssertionError(explained(f"{about()}\n" if about else ""))
+    return value
 
 
 def run_program(arguments: Sequence[Any], **options: Any) -> subprocess.CompletedProcess:
     """Calls `subprocess.run` with the patience as its limit. Output is captured as text."""
     options = {"capture_output": True, "text": True, **options}
     with _noted(f"the end of {arguments}"):
-        return subprocess.run(arguments, timeout=PATIENCE_SECS, **options)
+        try:
+            return subprocess.run(arguments, timeout=PATIENCE_SECS, **options)
+        except subprocess.TimeoutExpired as expired:
+            output = b"".join(part for part in (expired.stdout, expired.stderr) if part)
+            shown = _last_lines("the program", output.decode(errors="replace"))
+            raise AssertionError(explained(shown)) from None
 
 
 def work(secs: float) -> None:
@@ -83,15 +107,32 @@ def timed(what: str) -> Iterator[None]:
     print(f"{what}: {time.monotonic() - begin:.2f} s")
 
 
-def stacks() -> str:
-    """Returns the stacks of all threads, and what they wait for."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
+def explained(about: str = "") -> str:
+    """Returns what this thread waits for, how the test is run alone, logs, and all stacks."""
     out = io.StringIO()
+    ident = threading.get_ident()
+    if ident in _waits:
+        out.write(f"waited {_secs(ident)} until: {_waits[ident][0]}\n")
+    if test := os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]:
+        seed = os.environ.get(SEED_VARIABLE)
+        command = f"{SEED_VARIABLE}={seed} " if seed else ""
+        out.write(f"alone: {command}{sys.executable} -m pytest -m '' {shlex.quote(test)}\n{about}")
+    for logs in shown_logs:
+        out.writelines(_last_lines(name, text) for name, text in logs().items())
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
-        waits = f", waits until: {_waits[ident]}" if ident in _waits else ""
+        waits = f", waits {_secs(ident)} until: {_waits[ident][0]}" if ident in _waits else ""
         out.write(f"--- thread {names.get(ident, ident)}{waits}\n")
         traceback.print_stack(frame, limit=12, file=out)
     return out.getvalue()
+
+
+def _secs(thread: int) -> str:
+    return f"{time.monotonic() - _waits[thread][1]:.1f} s"
+
+
+def _last_lines(process: str, text: str) -> str:
+    return "\n".join([f"--- {process}", *text.splitlines()[-_NUM_LAST_LINES:], ""])
 
 
 def _other_threads_sleep() -> bool:
@@ -108,7 +149,7 @@ def _other_threads_sleep() -> bool:
 def _noted(what: str) -> Iterator[None]:
     ident = threading.get_ident()
     outer = _waits.get(ident)
-    _waits[ident] = what
+    _waits[ident] = what, time.monotonic()
     try:
         yield
     finally:

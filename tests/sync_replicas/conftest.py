@@ -3,10 +3,10 @@
 import pytest
 
 from tests.support.times import set_cluster_times
-from tests.sync_replicas.training import place, training, two_ps
+from tests.sync_replicas.training import training, two_ps
 from tf_condacc import _times
 
-__all__ = ["place", "training", "two_ps"]
+__all__ = ["training", "two_ps"]
 
 
 @pytest.fixture(autouse=True)

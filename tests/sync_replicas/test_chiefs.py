@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.support.sync_replicas_program import monitored
 from tests.support.waiting import PATIENCE_SECS, Background, until
 from tests.sync_replicas.test_programs import Program
 from tests.sync_replicas.training import OneProcess
@@ -26,9 +25,9 @@ def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp
     for _ in range(3):
         for step in [run.steps_on_thread(task) for task in (0, 1)]:
             step.result()
-    run.steps_on_thread(1, 2)  # Pushes a gradient of the round before the chief dies.
+    run.steps_on_thread(1, 2)  # Pushes a gradient of the round before the chief is replaced.
     run.await_state(lambda state: state.num_complete == 1)
-    run.lose(0)
+    replaced = run.sessions.pop(0)
     before = run.gate_state().round
     saved = int(tf.train.latest_checkpoint(tmp_path).rsplit("-", 1)[1])
     run.log.events.clear()
@@ -42,6 +41,8 @@ def test_a_new_chief_discards_the_round_and_begins_another(two_ps, training, tmp
     run.join()
     assert run.values(lambda model: model.step) == saved + 1
     run.check(base)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
+        replaced.close()
 
 
 def test_a_worker_is_ready_only_when_the_gate_is_open(two_ps, training):
@@ -97,28 +98,6 @@ def test_a_session_that_is_closed_before_the_supervisor_stops_is_no_error(end, c
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_programs_without_init_ops_of_the_optimizer_train(two_ps, training):
-    """The worker begins before the chief: its first step is dropped, and waits for the opening."""
-    run = training(two_ps, 2, 2)
-    for task, model in enumerate(run.models):
-        with model.graph.as_default():
-            local = v1.local_variables_initializer()
-            run.sessions[task] = v1.Session(two_ps.targets[task])
-        if task == 0:
-            run.sessions[0].run([each.initializer for each in (model.step, *model.variables)])
-        run.sessions[task].run(local)
-    run.steps_on_thread(1, count=3)
-    run.await_state(lambda state: state.num_dropped == 1)
-    runner = run.models[0].optimizer.get_chief_queue_runner()
-    coordinator = tf.train.Coordinator()
-    runner.create_threads(run.sessions[0], coordinator, daemon=True, start=True)
-    run.steps_on_thread(0, count=2)
-    run.join()
-    assert run.gate_state().num_dropped == 1
-    run.check()
-    coordinator.request_stop()
-
-
 @pytest.mark.parametrize(
     ("error", "asked"),
     [
@@ -165,26 +144,6 @@ def test_a_chief_whose_queue_runner_has_failed_does_not_wait_as_a_worker(two_ps,
     run.steps_on_thread(1, 2)  # The first step belongs to the lost round.
     run.join()
     run.check()
-
-
-def test_two_optimizers_in_one_graph_have_a_gate_each(v1_graph):
-    """Two optimizers of the original share one token queue, and wait forever at step 4."""
-    step = v1.train.get_or_create_global_step()
-    variables = [v1.get_variable(name, initializer=[0.0]) for name in "ab"]
-    optimizers = [
-        tf_condacc.SyncReplicasOptimizer(v1.train.GradientDescentOptimizer(-1.0), 1)
-        for _ in variables
-    ]
-    train = [
-        optimizer.apply_gradients([(tf.constant([1.0]), variable)], step)
-        for optimizer, variable in zip(optimizers, variables, strict=True)
-    ]
-    others = [optimizer.make_session_run_hook(True) for optimizer in optimizers[1:]]
-    with monitored(optimizers[0], hooks=others) as session:
-        for _ in range(6):
-            for each in train:
-                session.run(each)
-        assert [value[0] for value in session.run(variables)] == [6.0, 6.0]
 
 
 def joined_error(*parts: str) -> tf.errors.CancelledError:

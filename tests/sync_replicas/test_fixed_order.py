@@ -105,9 +105,9 @@ def expected(order: Sequence[int] = range(SLOTS)) -> bytes:
     return dense.tobytes() + rows.tobytes()
 
 
-def test_the_weights_do_not_depend_on_which_worker_comes_first(place):
+def test_the_weights_do_not_depend_on_which_worker_comes_first(two_ps):
     assert expected([1, 2, 0]) != expected(), "with these examples, the order must matter"
-    weights, places = trained(place, True, SLOTS)
+    weights, places = trained(two_ps, True, SLOTS)
     assert weights == expected()
     assert set(places) >= set(itertools.product(range(ROUNDS), range(SLOTS)))
 

@@ -223,23 +223,6 @@ def test_slots_and_variables_are_those_of_the_wrapped_optimizer(v1_graph):
     assert made.variables() == [made.get_slot(weights, "momentum")]
 
 
-def test_gates_and_accumulators_of_two_optimizers_have_names_of_their_own(v1_graph):
-    names = []
-    weights = v1.get_variable("w", [2])
-    step = v1.train.get_or_create_global_step()
-    for _ in range(2):
-        make(OURS).apply_gradients([(tf.ones([2]), weights)], step)
-    for op in v1_graph.get_operations():
-        if op.type in ("Condacc>SyncGate", "Condacc>DenseAccumulator"):
-            names.append(op.get_attr("shared_name").decode())
-    assert names == [
-        "sync_replicas/gate",
-        "sync_replicas/w/grad_accum",
-        "sync_replicas_1/gate",
-        "sync_replicas_1/w/grad_accum",
-    ]
-
-
 def test_options_are_checked_and_come_before_apply_gradients(v1_graph):
     made = make(OURS)
     with pytest.raises(TypeError, match="positional"):

@@ -9,23 +9,8 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.support.sync_replicas_program import monitored
-from tf_condacc import ApplyOutcome
 
 v1 = tf.compat.v1
-
-
-def test_a_worker_lost_in_the_middle_of_its_pushes_stops_nobody(two_ps, training):
-    run = training(two_ps, 2, 2, lambda task: {"stops_before": "b"} if task == 1 else {})
-    run.start()
-    run.steps_on_thread(1)
-    run.await_push(1, "w")
-    first = run.steps_on_thread(0, 3)
-    run.await_state(lambda state: state.num_complete == 1)
-    run.lose(1)
-    run.await_state(lambda state: state.round >= 2)
-    first.result()
-    assert run.num_pushes(0, "w", ApplyOutcome.DUPLICATE) == 1
-    run.check()
 
 
 def test_the_weights_do_not_change_between_two_steps_of_the_chief(two_ps, training):

@@ -13,15 +13,6 @@ from tests.sync_replicas.training import Training
 v1 = tf.compat.v1
 
 
-def replaced(run: Training):
-    """Replaces the chief of a training; returns its model and its session."""
-    model, session = run.models[0], run.sessions[0]
-    run.new_model(0, first=100)
-    run.start(0)
-    run.step(1)  # A step of the round that the new chief has discarded.
-    return model, session
-
-
 def make_rounds(run: Training, count: int) -> None:
     for _ in range(count):
         for step in [run.steps_on_thread(task) for task in range(2)]:
@@ -32,33 +23,23 @@ def test_a_chief_that_was_replaced_ends_nothing_but_itself(two_ps, training):
     run = training(two_ps, 2, 2)
     run.start()
     make_rounds(run, 2)
-    _, old = replaced(run)
+    model, session = run.models[0], run.sessions[0]
+    run.new_model(0, first=100)
+    run.start(0)
+    run.step(1)  # A step of the round that the new chief has discarded.
     run.log.events.clear()
     base = run.weights()
     make_rounds(run, 1)
+    # A loop that does not ask whether to stop ends, too.
+    assert session._coordinated_creator.coord.wait_for_stop(PATIENCE_SECS)
     with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
-        old.__exit__(None, None, None)  # The old chief's program ends without an error.
+        model.run(session)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
+        session.__exit__(None, None, None)  # The old chief's program ends without an error.
     assert run.gate_state().open
     make_rounds(run, 2)
     run.join()
     run.check(base)
-
-
-def test_a_loop_that_does_not_ask_whether_to_stop_ends_when_its_chief_was_replaced(
-    two_ps, training
-):
-    run = training(two_ps, 2, 2)
-    run.start()
-    make_rounds(run, 1)
-    model, old = replaced(run)
-    coordinator = old._coordinated_creator.coord
-    assert coordinator.wait_for_stop(PATIENCE_SECS)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="chief"):
-        model.run(old)
-    with pytest.raises(tf.errors.FailedPreconditionError):
-        old.close()
-    make_rounds(run, 1)
-    run.join()
 
 
 def test_a_worker_that_fails_between_two_steps_is_lost_at_once(two_ps, training):
@@ -72,27 +53,6 @@ def test_a_worker_that_fails_between_two_steps_is_lost_at_once(two_ps, training)
         raise RuntimeError("bad record in this worker's file")
     waiting.result()  # The other worker computes both gradients.
     assert run.gate_state().round == 3
-    run.check()
-
-
-def test_a_worker_that_was_started_again_replaces_its_lost_process(two_ps, training):
-    """Nobody has noticed the loss: the connection of the old process is still open."""
-    run = training(two_ps, 2, 2, lambda task: {"stops_before": "b"} if task == 1 else {})
-    run.start()
-    held = run.steps_on_thread(1)
-    run.await_push(1, "w")  # Its slot is held, and half of its gradients have been pushed.
-    old = run.sessions.pop(1)
-    run.new_model(1, first=100)
-    run.start(1)
-    run.steps_on_thread(0)
-    run.steps_on_thread(1)
-    run.permit(1, 2)  # For both processes, in any order.
-    run.await_state(lambda state: state.round >= 2)
-    run.running.remove(held)
-    error = held.error()
-    assert isinstance(error, tf.errors.FailedPreconditionError) and "replaced" in error.message
-    old.close()
-    run.join()
     run.check()
 
 

@@ -11,8 +11,8 @@ v1 = tf.compat.v1
 
 
 @pytest.mark.parametrize(("replicas", "total"), [(3, 3), (2, 3), (1, 2), (5, 3), (3, 2)])
-def test_every_round_averages_one_gradient_of_each_slot(place, training, replicas, total):
-    run = training(place, replicas, total)
+def test_every_round_averages_one_gradient_of_each_slot(two_ps, training, replicas, total):
+    run = training(two_ps, replicas, total)
     run.start(last_step=8)
     for task in range(total):
         run.train_on_thread(task)
@@ -35,9 +35,9 @@ def test_every_round_averages_one_gradient_of_each_slot(place, training, replica
 
 
 def test_workers_that_make_their_own_number_of_runs_and_leave_do_not_stop_the_others(
-    place, training
+    two_ps, training
 ):
-    run = training(place, 3, 3)
+    run = training(two_ps, 3, 3)
     run.start()
     for task, count in enumerate((20, 12, 5)):
         run.train_on_thread(task, count)
@@ -59,8 +59,8 @@ def test_drops_are_visible_to_the_worker(two_ps, training):
     run.check()
 
 
-def test_explicit_tokens_let_workers_run_one_after_the_other(place, training):
-    run = training(place, 2, 2)
+def test_explicit_tokens_let_workers_run_one_after_the_other(two_ps, training):
+    run = training(two_ps, 2, 2)
     run.start(num_tokens=2)
     run.step(0)  # Both return at once, with a token.
     run.step(1)

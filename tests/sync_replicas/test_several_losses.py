@@ -215,8 +215,9 @@ def test_a_copy_has_a_gate_of_its_own_or_is_refused(v1_graph, made_again):
     assert optimizer.get_chief_queue_runner() is not copied.get_chief_queue_runner()
     hooks = [each.make_session_run_hook(True) for each in (optimizer, copied)]
     with v1.train.MonitoredTrainingSession(hooks=hooks, log_step_count_steps=None) as session:
-        for each in train:
-            session.run(each)
-        assert session.run(weight) == 2.0
+        for _ in range(6):  # Those of the original share one token queue, and wait at step 4.
+            for each in train:
+                session.run(each)
+        assert session.run(weight) == 12.0
     with pytest.raises(TypeError, match="'sync_replicas' cannot be copied or pickled after"):
         made_again(optimizer)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests.processes.clusters import LocalCluster
 from tests.support.sync_replicas_log import PushLog, check_weights
-from tests.support.sync_replicas_program import Model
+from tests.support.sync_replicas_program import NumberedModel
 from tests.support.waiting import Background, until
 
 v1 = tf.compat.v1
@@ -37,17 +37,11 @@ def two_ps() -> LocalCluster:
     return LocalCluster(2, 3)
 
 
-@pytest.fixture(params=["one process", "cluster"])
-def place(request: pytest.FixtureRequest) -> Any:
-    """Returns where workers train: all on one server, or in the cluster of `two_ps`."""
-    return OneProcess() if request.param == "one process" else request.getfixturevalue("two_ps")
-
-
 class Training:
     """Models of several workers that train together, and their sessions.
 
-    Each training has a name of its own, under which its workers share their state. `each` returns
-    further arguments of the model of a worker; all other arguments are those of all models.
+    Each training has a name of its own, under which its workers share their state. The other
+    arguments are those of all models.
     """
 
     def __init__(
@@ -55,26 +49,24 @@ class Training:
         place: Any,
         replicas: int,
         total: int,
-        each: Callable[[int], dict[str, Any]] = lambda task: {},
         **arguments: Any,
     ) -> None:
         self.place = place
         self.log = PushLog()
-        self._make = lambda task, **more: Model(
+        self._make = lambda task, **more: NumberedModel(
             task,
             replicas,
             total,
             self.log,
             device=place.device(task),
-            **{"name": f"train{number}", **arguments, **each(task), **more},
+            **{"name": f"train{number}", **arguments, **more},
         )
         number = next(_numbers)
         self.models = [self._make(task) for task in range(total)]
         self.sessions: dict[int, Any] = {}
         self.running: list[Background] = []
-        self._ending: list[Background] = []
 
-    def new_model(self, task: int, **arguments: Any) -> Model:
+    def new_model(self, task: int, **arguments: Any) -> NumberedModel:
         """Returns the model of a worker that was started again."""
         self.models[task] = self._make(task, **arguments)
         return self.models[task]
@@ -134,32 +126,6 @@ class Training:
 
         until(have_ended, "all workers have made their steps")
 
-    def permit(self, task: int, count: int = 1) -> None:
-        """Lets so many steps of a worker pass the point where it stops."""
-        model = self.models[task]
-        with v1.Session(self.place.targets[task], graph=model.graph) as session:
-            for _ in range(count):
-                session.run(model.permit)
-
-    def lose(self, task: int) -> None:
-        """Ends a worker's session as its death would: in the middle of a step, without leaving."""
-        lost = self.sessions.pop(task)
-        session, coordinator = lost._tf_sess(), lost._coordinated_creator.coord
-
-        def end() -> None:
-            session.close()
-            coordinator.request_stop()  # Ends the threads that would have died with the process.
-
-        self._ending.append(Background(end))
-
-    def await_push(self, task: int, name: str, count: int = 1) -> None:
-        """Waits until a worker has pushed a variable's gradient so many times."""
-        until(
-            lambda: self.num_pushes(task, name) >= count,
-            f"worker {task} has pushed {name} {count} times",
-            self._failures,
-        )
-
     def num_pushes(self, task: int, name: str, outcome: int | None = None) -> int:
         return sum(
             event["kind"] == "push"
@@ -169,7 +135,7 @@ class Training:
             for event in list(self.log.events)
         )
 
-    def values(self, fetches: Callable[[Model], Any]) -> Any:
+    def values(self, fetches: Callable[[NumberedModel], Any]) -> Any:
         """Returns values of the last worker's graph, read in a session without hooks."""
         model = self.models[-1]
         with v1.Session(self.place.ps_target, graph=model.graph) as session:
@@ -208,7 +174,7 @@ class Training:
         for session in self.sessions.values():
             with contextlib.suppress(Exception):
                 session.close()
-        for each in (*self.running, *self._ending):
+        for each in self.running:
             each.error()
 
 

@@ -84,14 +84,13 @@ class OtherSpec:
     export_outputs: Any = None
 
 
-@pytest.mark.parametrize("num_towers", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("mode", "missing"),
+    ("mode", "missing", "num_towers"),
     [
-        (ModeKeys.TRAIN, "train_op"),
-        (ModeKeys.TRAIN, "loss"),
-        (ModeKeys.EVAL, "loss"),
-        (ModeKeys.PREDICT, "predictions"),
+        (ModeKeys.TRAIN, "train_op", 1),
+        (ModeKeys.TRAIN, "loss", 2),
+        (ModeKeys.EVAL, "loss", 3),
+        (ModeKeys.PREDICT, "predictions", 2),
     ],
 )
 def test_a_spec_that_lacks_what_the_mode_requires_is_refused_by_its_tower(

@@ -110,23 +110,7 @@ def two_losses(loss, a, b):
     return optimizer.apply_gradients(pairs)
 
 
-def several_optimizers(loss, a, b):
-    optimizers = [TowerOptimizer(Recording()) for _ in range(2)]
-    pairs = [
-        optimizer.compute_gradients(loss, [v])[0]
-        for optimizer, v in zip(optimizers, [a, b], strict=True)
-    ]
-    return tf.group(
-        *[
-            optimizer.apply_gradients([(tf.clip_by_value(gradient, -0.5, 0.5), v)])
-            for optimizer, (gradient, v) in zip(optimizers, pairs, strict=True)
-        ]
-    )
-
-
-@pytest.mark.parametrize(
-    "train", [clipped, clipped_by_other_instances, two_losses, several_optimizers]
-)
+@pytest.mark.parametrize("train", [clipped, clipped_by_other_instances, two_losses])
 def test_computed_gradients_may_be_transformed_before_they_are_applied(train: Callable):
     # Each tower's gradients are [1, 2] / 2 = [0.5, 1]. Clipping to 0.5 makes them [0.5, 0.5].
     assert train_two(train) == [[-1, -1], [-1, -1]]

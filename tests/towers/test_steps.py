@@ -10,69 +10,20 @@ from tensorflow.python.framework import config
 import tf_condacc
 from tests.support.accumulator_support import Announcement
 from tests.support.control_flow import control_flow
-from tests.support.gpus import skip_on_gpu
 from tests.support.memory import MEGABYTE, memory
 from tests.support.tower_support import (
     Recording,
-    initialized_session,
     new_session,
     replicate,
     rows,
     sums_one_by_one,
 )
-from tests.support.waiting import Background, in_threads, until
+from tests.support.waiting import Background, until
 from tf_condacc import estimator
-from tf_condacc._ops.native import ops
 from tf_condacc._towers.reduction import sum_gradients
 
 v1 = tf.compat.v1
-THREADS, STEPS, TOWERS, SIZE = 8, 60, 4, 40_000
 BIG = 8 * MEGABYTE  # Number of float32 elements.
-
-
-def _zeros(name: str, shape: list[int]) -> tf.Variable:
-    return v1.get_variable(name, shape, tf.float64, v1.zeros_initializer())
-
-
-def test_steps_at_the_same_time_never_mix():
-    optimizer = Recording()
-
-    def model_fn(features, labels, mode):
-        dense = _zeros("dense", [SIZE])
-        table = _zeros("table", [THREADS, 5])
-        loss = tf.reduce_sum(dense * features["number"])
-        loss += tf.reduce_sum(tf.gather(table, features["thread"]) * features["number"])
-        train = tf_condacc.TowerOptimizer(optimizer).minimize(loss, v1.train.get_global_step())
-        return estimator.EstimatorSpec(mode, loss=loss, train_op=train)
-
-    with tf.Graph().as_default() as graph:
-        v1.train.create_global_step()
-        number = v1.placeholder(tf.float64, [TOWERS, 1])
-        thread = v1.placeholder(tf.int64, [TOWERS])
-        spec = replicate(model_fn, TOWERS, {"number": number, "thread": thread})
-        (dense, _), (sparse, _) = optimizer.given
-        with initialized_session(inter_op_parallelism_threads=THREADS) as session:
-            step = session.make_callable([dense, sparse, spec.train_op], [number, thread])
-
-            def run_steps(k: int) -> float:
-                total = 0.0
-                for i in range(STEPS):
-                    numbers = 1000.0 * (k + 1) + i + np.arange(TOWERS)[:, np.newaxis]
-                    expected = numbers.sum()
-                    dense_sum, sparse_sum, _ = step(numbers, np.full([TOWERS], k))
-                    assert np.all(dense_sum == expected), f"{dense_sum[0]} of {expected}"
-                    assert sparse_sum.indices.tolist() == [k]
-                    assert np.all(sparse_sum.values == expected)
-                    total += expected
-                return total
-
-            totals = in_threads(*[lambda k=k: run_steps(k) for k in range(THREADS)])
-            variables = v1.trainable_variables()
-            dense_value, table = session.run(variables)
-            assert session.run(v1.train.get_global_step()) == THREADS * STEPS
-        assert graph.get_collection(tf_condacc.TowerOptimizer.COLLECTION_FOR_GRAPH_STATES) == []
-    np.testing.assert_array_equal(dense_value, np.full([SIZE], -sum(totals)))
-    np.testing.assert_array_equal(table, np.repeat(-np.array(totals)[:, np.newaxis], 5, axis=1))
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -115,33 +66,6 @@ def test_a_step_that_fails_or_is_cancelled_leaves_nothing_behind(kind: str):
             done = session.run(total, feed)
             assert np.all((done if kind == "dense" else done.values) == 2.0)
             until(lambda: memory().held <= before, "a step that has ended holds nothing")
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_step_of_32_towers_holds_what_one_of_few_does(kind: str):
-    skip_on_gpu("folds that wait for a device are fewer")
-    num_towers = 32
-    with tf.Graph().as_default():
-        name = f"condacc_tower_{kind}"
-        handle = getattr(ops, f"{name}_sum")(dtype=tf.float32, shape=[8, BIG // 8])
-        scale = v1.placeholder(tf.float32, [])
-        shape, adds = [8, BIG // 8], []
-        for _ in range(num_towers):
-            with tf.control_dependencies(adds):  # Each tower is slower than the previous one.
-                gradient = tf.fill(shape, scale)
-                parts = [gradient] if kind == "dense" else [range(8), gradient, shape]
-                adds = [getattr(ops, f"{name}_add")(handle, *parts)]
-        with tf.control_dependencies(adds):
-            taken = getattr(ops, f"{name}_take")(handle, num_towers, dtype=tf.float32)
-        total = tf.reduce_max(taken if kind == "dense" else taken.values)
-        with new_session() as session:
-            before = memory().held
-            assert session.run(total, {scale: 1.0}) == num_towers
-            held = (memory().peak - before) / (4 * BIG)
-    # A dense sum has a gradient that is being added beside it. A sparse one has at most eight in a
-    # fold, which another thread may begin late, the old and the new sums of the fold, and four
-    # gradients that came meanwhile; and then some row numbers.
-    assert 1 < held < (2.1 if kind == "dense" else 8 + 2 + 4 + 0.1)
 
 
 @pytest.mark.parametrize("version", [1, 2])

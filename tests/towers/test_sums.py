@@ -29,30 +29,6 @@ def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def test_rows_of_all_towers_come_out_ascending_and_once():
-    with tf.Graph().as_default():
-        total = sum_of([KINDS["sparse"], lambda v: rows([0, 1], [[1.0, 1], [2, 2]], SHAPE)], SHAPE)
-        with initialized_session() as session:
-            value = session.run(total)
-
-    assert value.indices.tolist() == [0, 1, 3]
-    assert value.values[:, 0].tolist() == [1, 22, 40]
-    assert value.dense_shape.tolist() == SHAPE
-
-
-def test_the_gradients_of_an_embedding_stay_sparse():
-    def gradient(ids):
-        return lambda v: v1.gradients(tf.reduce_sum(tf.gather(v, ids) * 2.0), v)[0]
-
-    with tf.Graph().as_default():
-        total = sum_of([gradient([1, 1]), gradient([3, 1])], SHAPE)
-        with initialized_session() as session:
-            value = session.run(total)
-
-    assert value.indices.tolist() == [1, 3]
-    assert value.values.tolist() == [[6, 6], [2, 2]]
-
-
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 def test_narrow_gradients_are_added_in_float32_and_rounded_once(dtype: tf.DType):

@@ -18,15 +18,6 @@ WRONG_HANDLE = (*BadArgument, *Gone), "wrong type|expected|not found|does not ex
 
 
 def test_inputs_that_are_no_scalars_are_refused(ours):
-    gate = Gate()
-    for name in ("local_step", "limit"):
-        for shape in ([1], [0], [2], [1, 1], [0, 3]):
-            with refused(BadArgument, name, "scalar"):
-                gate.decide(**{name: tf.zeros(shape, tf.int64)})
-    gate.expect_unharmed()
-
-
-def test_inputs_that_are_no_scalars_in_a_graph_are_refused(ours):
     """The shapes are unknown when the graph is built, and the error names the gate."""
     with tf.Graph().as_default():
         step = v1.get_variable("my_step", initializer=tf.constant(5, tf.int64))

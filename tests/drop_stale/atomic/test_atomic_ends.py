@@ -1,4 +1,4 @@
-"""Tests of reservations that end in unusual ways, of extreme steps, and of names."""
+"""Tests of reservations that end in unusual ways, and of the names of gates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 import pytest
 import tensorflow as tf
 
-from tests.drop_stale.gate import MAX, MIN, Gate
+from tests.drop_stale.gate import Gate
 from tf_condacc._ops.native import ops
 from tf_condacc._optimizers.drop_stale.gate import StalenessGate
 
@@ -45,37 +45,6 @@ def test_reservation_may_outlive_the_gate(ours):
     gc.collect()
 
 
-def test_integers_at_the_ends_of_their_range_are_compared_right(ours):
-    numbers = (MIN, MIN + 1, -1, 0, 1, MAX - 1, MAX)
-    for step in numbers:
-        for local_step in numbers:
-            for limit in numbers:
-                gate = Gate(step)
-                decision = gate.decide(
-                    local_step=tf.constant(local_step, tf.int64), limit=tf.constant(limit, tf.int64)
-                )
-                staleness = min(max(step - local_step, MIN), MAX)
-                assert int(decision.staleness) == staleness, (step, local_step, limit)
-                assert bool(decision.accepted) == (staleness <= limit), (step, local_step, limit)
-                ops.condacc_staleness_gate_end(decision.reservation, True)
-    for dtype, highest in ((tf.int64, MAX), (tf.int32, 2**31 - 1)):
-        gate = Gate(highest, dtype)
-        for _ in range(3):  # The step overflows to its lowest value, as TensorFlow's counters do.
-            now = tf.cast(gate.step, tf.int64)
-            decision = gate.decide(local_step=now)
-            assert bool(decision.accepted) and int(decision.staleness) == 0
-            gate.step.assign_add(1)
-            ops.condacc_staleness_gate_end(decision.reservation, True)
-
-
-def test_counter_may_have_any_name(ours):
-    gate = Gate()
-    for counter in ("", "c/d", "ä", "x" * 10_000, "zero\0zero"):
-        assert not gate.decide(counter=counter, limit=tf.constant(-1, tf.int64)).accepted
-        assert int(ops.condacc_staleness_gate_num_dropped(gate.handle, counter=counter)) == 1
-    gate.expect_unharmed()
-
-
 def test_name_of_the_gate_may_be_taken(ours):
     """The name of the gate may belong to a resource of another kind, without any effect."""
     with tf.Graph().as_default():
@@ -86,3 +55,18 @@ def test_name_of_the_gate_may_be_taken(ours):
         with v1.Session() as session:
             session.run(step.initializer)
             assert session.run([count, decision.accepted]) == [0, True]
+
+
+def test_gates_of_other_steps_do_not_count(v1_graph):
+    """An update in progress on one step is no reason to drop updates on another step."""
+    steps = [v1.get_variable(name, initializer=tf.constant(5, tf.int64)) for name in "ab"]
+    gates = [StalenessGate(step, "c") for step in (*steps, steps[0])]
+    decisions = [gate.decide(5, 0) for gate in gates]
+    accepted = [decision.accepted for decision in decisions]
+    with tf.control_dependencies(accepted):
+        pairs = zip(gates, decisions, strict=True)
+        ends = [gate.end(decision.reservation, False) for gate, decision in pairs]
+    with v1.Session() as session:
+        session.run([step.initializer for step in steps])
+        first, other, second = session.run([*accepted, ends])[:3]
+    assert other and first != second

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-
 import pytest
 import tensorflow as tf
 
 from tests.support.drop_stale_atomic_support import Descent, check_at_rest, dropping, reach
 from tests.support.drop_stale_support import every_switches
 from tests.support.many_threads import many_threaded_session
-from tests.support.waiting import PATIENCE_SECS, Background, until
 
 v1 = tf.compat.v1
 
@@ -116,74 +112,3 @@ def test_update_cancelled_by_another_fetch_is_not_counted(v1_graph, rounds):
             assert session.run(trainee.reach) == 0
         trainee.expect(session, 0, accepted=0)
         trainee.expect_next_to_be_accepted(session)
-
-
-def test_update_cancelled_at_any_time_leaves_nothing_behind(v1_graph, rounds):
-    """The other fetch fails at a random time, so an applied update may or may not count."""
-    trainee = Trainee(others=raises)
-    with trainee.started() as session:
-        for _ in range(rounds):
-            with pytest.raises(tf.errors.InvalidArgumentError):
-                session.run([trainee.train, trainee.other])
-            assert session.run(trainee.reach) == session.run(trainee.step)
-        steps, accepted = session.run([trainee.step, trainee.num_accepted])
-        assert accepted <= steps <= session.run(trainee.weights)
-        assert session.run(trainee.num_dropped) == 0
-        trainee.expect_next_to_be_accepted(session)
-
-
-def never() -> tf.Tensor:
-    with tf.init_scope():
-        queue = tf.queue.FIFOQueue(1, [tf.int32], [()])
-    return queue.dequeue()
-
-
-def announced_and_never(begun: threading.Event) -> tf.Tensor:
-    """Returns a tensor that reports the beginning of the branch and is never computed."""
-    with tf.control_dependencies([v1.py_func(begun.set, [], [], stateful=True)]):
-        return never()
-
-
-def test_closing_a_session_of_a_server_gives_up_its_update(v1_graph, rounds):
-    target = v1.train.Server.create_local_server().target
-    begun = threading.Event()
-    trainee = Trainee(lambda: announced_and_never(begun))
-    with v1.Session(target, graph=trainee.graph) as observer:
-        observer.run(trainee.init)
-        for _ in range(rounds // 10):
-            session = v1.Session(target, graph=trainee.graph)
-            begun.clear()
-            running = Background(session.run, trainee.train)
-            assert begun.wait(PATIENCE_SECS)
-            assert observer.run(trainee.reach) == 1
-            session.close()
-            assert isinstance(running.error(), tf.errors.CancelledError)
-            until(lambda: observer.run(trainee.reach) == 0, "the update to be given up")
-        trainee.expect(observer, 0, accepted=0)
-        trainee.expect_next_to_be_accepted(observer)
-
-
-@every_switches
-@pytest.mark.parametrize("place", ["direct", "server"])
-def test_session_may_be_closed_and_deleted_during_an_update(switches, place):
-    target = v1.train.Server.create_local_server().target if place == "server" else ""
-    begun, go = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        begun.set()
-        assert go.wait(PATIENCE_SECS)
-
-    for _ in range(3):
-        trainee = Trainee(lambda: v1.py_func(hold, [], [], stateful=True))
-        session = v1.Session(target, graph=trainee.graph)
-        session.run(trainee.init)
-        running = Background(session.run, trainee.train)
-        assert begun.wait(PATIENCE_SECS)
-        closing = Background(session.close)
-        go.set()
-        closing.result()
-        running.error()
-        begun.clear()
-        go.clear()
-        del trainee, session, running, closing
-        gc.collect()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import tensorflow as tf
 
@@ -16,7 +18,7 @@ from tests.support.drop_stale_atomic_support import (
     reach,
 )
 from tests.support.drop_stale_support import every_switches
-from tests.support.many_threads import FAR_AHEAD, many_threaded_session
+from tests.support.many_threads import FAR_AHEAD
 from tests.support.waiting import Background, in_threads, until
 
 v1 = tf.compat.v1
@@ -68,44 +70,6 @@ class Held:
         assert running.result()[1]
 
 
-@pytest.mark.parametrize(("limit", "is_accepted"), [(0, False), (1, True)])
-def test_update_that_takes_long_is_overtaken_only_where_the_limit_allows_it(
-    v1_graph, limit, is_accepted
-):
-    """The limit covers updates accepted before this one; later ones may still overtake it.
-
-    With limit 0 nothing else is accepted while an update is in progress. With limit 1 updates that
-    begin while it is in progress are accepted, so that the step may have moved on further than the
-    limit when it is applied.
-    """
-    held = Held(limit)
-    with many_threaded_session(held.graph) as session:
-        session.run(held.init)
-        running = held.hold(session)
-        assert [held.is_accepted(session) for _ in range(5)] == [is_accepted] * 5
-        assert session.run(held.step) == 5 * is_accepted
-        held.let_go_of(running, session)
-        assert session.run(held.step) == 5 * is_accepted + 1
-        assert held.is_accepted(session)
-
-
-@pytest.mark.parametrize("jump_to", [0, 3, 7, 8, 1000, -5, 2**63 - 1, -(2**63)])
-def test_gate_recovers_from_a_step_written_while_an_update_is_under_way(v1_graph, jump_to):
-    """Decisions in the meantime may drop too much; later decisions are exact again."""
-    held = Held()
-    with many_threaded_session(held.graph) as session:
-        session.run(held.init)
-        session.run(held.jump, {held.jump_to: 7})
-        running = held.hold(session)
-        session.run(held.jump, {held.jump_to: jump_to})
-        assert not held.is_accepted(session) or jump_to in (8, 2**63 - 1)
-        held.let_go_of(running, session)
-        session.run(held.jump, {held.jump_to: jump_to if abs(jump_to) < 2**62 else 7})
-        for _ in range(3):
-            assert held.is_accepted(session)
-        check_at_rest(held, session.run)
-
-
 @every_switches
 def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(switches):
     target = v1.train.Server.create_local_server().target
@@ -120,29 +84,41 @@ def test_sessions_of_a_server_share_the_gate_of_a_variable_by_its_name(switches)
             assert other.run([second.step, second.num_accepted]) == [2, 2]
 
 
-def test_containers_have_gates_of_their_own(v1_graph):
-    target = v1.train.Server.create_local_server().target
-    plain, boxed = Held(), Held(container="box")
-    with v1.Session(target, graph=plain.graph) as one:
-        with v1.Session(target, graph=boxed.graph) as other:
-            one.run(plain.init)
-            other.run(boxed.init)
-            running = plain.hold(one)
-            assert boxed.is_accepted(other) and not plain.is_accepted(one)
-            plain.let_go_of(running, one)
-
-
-def test_isolated_sessions_have_gates_of_their_own(v1_graph):
-    target = v1.train.Server.create_local_server().target
+@every_switches
+@pytest.mark.parametrize("place", ["direct", "server"])
+def test_session_may_be_closed_and_deleted_during_an_update(switches, place):
+    """On a server, where the step lives on, this gives up the update."""
+    target = v1.train.Server.create_local_server().target if place == "server" else ""
     held = Held()
-    config = v1.ConfigProto(isolate_session_state=True)
-    with v1.Session(target, graph=held.graph, config=config) as one:
-        with v1.Session(target, graph=held.graph, config=config) as other:
-            one.run(held.init)
-            other.run(held.init)
-            running = held.hold(one)
-            assert held.is_accepted(other) and not held.is_accepted(one)
-            held.let_go_of(running, one)
+    with v1.Session(target, graph=held.graph) as observer:
+        observer.run(held.init)
+        for _ in range(3):
+            session = v1.Session(target, graph=held.graph)
+            if place == "direct":
+                session.run(held.init)
+            running = held.hold(session)
+            assert observer.run(held.reach) == (1 if place == "server" else 0)
+            session.close()
+            assert isinstance(running.error(), tf.errors.CancelledError)
+            del session, running
+            gc.collect()
+            until(lambda: observer.run(held.reach) == 0, "the update is given up")
+        assert held.is_accepted(observer)
+        assert observer.run([held.step, held.num_accepted]) == [1, 1]
+
+
+@pytest.mark.parametrize("by", ["container", "session"])
+def test_containers_and_isolated_sessions_have_gates_of_their_own(v1_graph, by):
+    target = v1.train.Server.create_local_server().target
+    first, second = Held(), Held(container="box" if by == "container" else "")
+    config = v1.ConfigProto(isolate_session_state=by == "session")
+    with v1.Session(target, graph=first.graph, config=config) as one:
+        with v1.Session(target, graph=second.graph, config=config) as other:
+            one.run(first.init)
+            other.run(second.init)
+            running = first.hold(one)
+            assert second.is_accepted(other) and not first.is_accepted(one)
+            first.let_go_of(running, one)
 
 
 # A reset frees reference variables although running operations use them, which may crash

@@ -106,7 +106,6 @@ Trace::~Trace() { state.traces.pop_back(); }
 void Test::Run() {
   SetUp();
   if (!stand_in::state.is_skipped && !stand_in::state.has_failed_fatally) TestBody();
-  TearDown();
 }
 
 bool Test::HasFatalFailure() { return stand_in::state.has_failed_fatally; }

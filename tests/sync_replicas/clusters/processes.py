@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator
+import collections
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,8 @@ from tensorflow.python.training import session_manager
 from tests.processes.clusters import ForkedCluster, Task
 from tests.processes.separate_hosts import SeparateHosts
 from tests.support.sync_replicas_log import PushLog, check_weights, read_log
-from tests.support.sync_replicas_program import Model, Program, Restored
+from tests.support.sync_replicas_program import NumberedModel, Restored, WorkerProgram
 from tests.support.waiting import PATIENCE_SECS, work
-from tf_condacc import ApplyOutcome
 from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
@@ -87,8 +84,8 @@ class Cluster(ForkedCluster):
             cluster=self.spec, worker_device=f"/job:worker/task:{task}"
         )
 
-    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Program:
-        return Model(
+    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> WorkerProgram:
+        return NumberedModel(
             task,
             self.replicas,
             self.num_workers,
@@ -102,7 +99,7 @@ class Cluster(ForkedCluster):
             **arguments,
         )
 
-    def hooks(self, model: Program) -> list[Any]:
+    def hooks(self, model: WorkerProgram) -> list[Any]:
         """Returns the hooks that come before that of the optimizer."""
         return [Restored(model.log, model.restored)] if model.is_chief else []
 
@@ -180,24 +177,5 @@ def check(cluster: Cluster) -> dict[str, int]:
     check_weights(
         own, cluster.replicas, weights, opening["weights"], chief_was_killed=True, late=late
     )
-    outcomes = [event["outcome"] for event in events if event["kind"] == "push"]
-    return {
-        "openings": len(openings),
-        "takes": sum(event["kind"] == "take" for event in events),
-        "pushes": len(outcomes),
-        "duplicates": outcomes.count(ApplyOutcome.DUPLICATE),
-        "stale": outcomes.count(ApplyOutcome.STALE),
-        "takeovers": int(state.num_takeovers),
-        "steps": sum(event["kind"] == "step" for event in events),
-        "late": len(late),
-    }
-
-
-@contextlib.contextmanager
-def printing_the_log(cluster: Cluster) -> Iterator[None]:
-    """Prints the end of the log after an error."""
-    try:
-        yield
-    except BaseException:
-        print(*read_log(cluster.log_path)[-40:], sep="\n", file=sys.stderr)
-        raise
+    counts = collections.Counter(event["kind"] for event in events)
+    return {**counts, "takeovers": int(state.num_takeovers), "late": len(late)}

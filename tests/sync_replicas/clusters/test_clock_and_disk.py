@@ -143,10 +143,7 @@ def test_training_goes_on_while_the_clocks_jump(tmp_path):
     """Nothing waits by the time of day: no worker is missed, and no slot is taken over."""
     _jump(0)
     least, most = _offset()
-    with (
-        processes.Cluster(tmp_path, 3, takeover_secs=PATIENCE_SECS) as cluster,
-        processes.printing_the_log(cluster),
-    ):
+    with processes.Cluster(tmp_path, 3, takeover_secs=PATIENCE_SECS) as cluster:
         cluster.start_all()
         cluster.await_steps(5, 0, 1, 2)
         for secs in (DAY, -30, 3600, -DAY, 0):
@@ -178,10 +175,7 @@ class ClusterOfLargeCheckpoints(processes.Cluster):
 @pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.long)])
 def test_training_resumes_from_the_last_whole_checkpoint_when_the_disk_was_full(tmp_path, rounds):
     """A limit on the size of files stands for a full disk: a checkpoint is written in part."""
-    with (
-        ClusterOfLargeCheckpoints(tmp_path, 2, None) as cluster,
-        processes.printing_the_log(cluster),
-    ):
+    with ClusterOfLargeCheckpoints(tmp_path, 2, None) as cluster:
         cluster.start_all()
         for _ in range(rounds):
             number = _last_step(tmp_path)

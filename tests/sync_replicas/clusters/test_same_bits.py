@@ -20,7 +20,7 @@ import tf_condacc
 from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
 from tests.support.sync_replicas_log import PushLog
-from tests.support.sync_replicas_program import Program
+from tests.support.sync_replicas_program import WorkerProgram
 from tests.support.waiting import work
 from tests.sync_replicas.clusters import faults, processes
 from tests.sync_replicas.clusters.faults import Faults, two_hosts
@@ -41,7 +41,7 @@ TEXTS = {
 }
 
 
-class Model(Program):
+class Regression(WorkerProgram):
     """A regression with an embedding. Its gradients depend on the weights, round and slot alone.
 
     Args:
@@ -96,13 +96,13 @@ class Cluster(processes.Cluster):
 
     checkpoint_steps = 5
 
-    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Model:
+    def model(self, task: int, log: PushLog, first: int = 0, **arguments: Any) -> Regression:
         def begin(round_: int) -> None:
             work(STEP_SECS)
             if self._last_update.exists() and round_ >= int(self._last_update.read_text()):
                 raise StopIteration
 
-        return Model(log, task == self.chief, begin, self.device(task))
+        return Regression(log, task == self.chief, begin, self.device(task))
 
     def end_soon(self) -> int:
         """Ends the training after some further updates; returns the number of the last one."""
@@ -131,7 +131,6 @@ def train_with_faults(
     with (
         two_hosts() as hosts,
         Cluster(folder, REPLICAS, faults.TAKEOVER_SECS, hosts=hosts) as cluster,
-        processes.printing_the_log(cluster),
     ):
         cluster.start_all()
         cluster.await_steps(5, *cluster.workers())
@@ -167,7 +166,7 @@ def train_alone(folder: Path, updates: int, orders: Sequence[Sequence[int]]) -> 
             if round_ >= updates:
                 raise StopIteration
 
-        model = Model(PushLog(), True, begin, examples=orders[task])
+        model = Regression(PushLog(), True, begin, examples=orders[task])
         saving = {"checkpoint_dir": str(folder / str(task)), "save_checkpoint_steps": 10**9}
         with model.graph.as_default(), model.session("", **saving) as session:
             while not session.should_stop():

@@ -2,95 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_condacc
 
 v1 = tf.compat.v1
-InvalidArgument = tf.errors.InvalidArgumentError
-TAKE_TIMEOUT_SECS = 60
-NUM_REQUIRED = 3
-
-
-class Embedding:
-    """A session with an accumulator of five rows; each gradient has rows with the same value."""
-
-    def __init__(self, session: Any) -> None:
-        self.session = session
-        self.acc = tf_condacc.SparseConditionalAccumulator(
-            tf.float32, shape=[5, 1], name="embedding"
-        )
-        self.rows = v1.placeholder(tf.int64, [None])
-        self.value = v1.placeholder(tf.float32, [])
-        step = v1.placeholder_with_default(tf.constant(0, tf.int64), [])
-        values = tf.ones([tf.size(self.rows), 1]) * self.value
-        # The indices are computed on the stream too, and may not be ready when the take comes.
-        self.apply_op = self.acc.apply_grad(self.rows + 0, values, None, step)
-        self.takes = [self.acc.take_indexed_slices_grad(n) for n in range(1, NUM_REQUIRED + 1)]
-        self.count, self.reset_op = self.acc.num_accumulated(), self.acc.reset(0)
-
-    def apply(self, rows: list[int], value: float = 1000.0) -> None:
-        self.session.run(self.apply_op, {self.rows: rows, self.value: value})
-
-    def take(self, num_required: int) -> Any:
-        return self.session.run(self.takes[num_required - 1])
-
-    def num_accumulated(self) -> int:
-        return self.session.run(self.count)
-
-
-@pytest.fixture
-def embedding() -> Iterator[Embedding]:
-    with tf.Graph().as_default() as graph:
-        with v1.Session(graph=graph) as session:
-            yield Embedding(session)
-
-
-def assert_taken(taken: Any, rows: list[int], values: list[float]) -> None:
-    assert taken.indices.tolist() == rows
-    np.testing.assert_array_equal(taken.values.ravel(), np.float32(values))
 
 
 @pytest.mark.parametrize("row", [-3, 5])
-def test_bad_row_fails_one_take_and_the_good_gradients_stay(embedding: Any, row: int) -> None:
-    embedding.apply([1, 2], 4.0)
-    embedding.apply([1, row])
-    embedding.apply([2, 4], 8.0)
-    with pytest.raises(InvalidArgument, match=f"slice 1 .*index is {row}.*'embedding"):
-        embedding.take(3)
-    assert embedding.num_accumulated() == 2
-    assert_taken(embedding.take(2), [1, 2, 4], [4.0, 6.0, 8.0])
-
-
-def test_several_bad_gradients_fail_one_take(embedding: Any) -> None:
-    for row in (-1, 3, 7):
-        embedding.apply([row], 2.0)
-    with pytest.raises(InvalidArgument, match="index is -1.* and 1 more like it were discarded"):
-        embedding.take(3)
-    assert_taken(embedding.take(1), [3], [2.0])
-
-
-def test_bad_gradient_fails_the_take_that_waits(embedding: Any) -> None:
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(embedding.take, 2)
-        embedding.apply([9])
-        embedding.apply([4], 2.0)
-        with pytest.raises(InvalidArgument, match="index is 9 exceeded 5"):
-            waiting.result(TAKE_TIMEOUT_SECS)
-        waiting = pool.submit(embedding.take, 2)
-        embedding.apply([4], 6.0)
-        assert_taken(waiting.result(TAKE_TIMEOUT_SECS), [4], [4.0])
-
-
-def test_reset_discards_bad_gradients_silently(embedding: Any) -> None:
-    embedding.apply([9])
-    embedding.apply([1], 2.0)
-    assert embedding.session.run(embedding.reset_op) == 2
-    embedding.apply([0], 6.0)
-    assert_taken(embedding.take(1), [0], [6.0])
+def test_bad_row_fails_one_take_and_the_good_gradients_stay(row: int) -> None:
+    with tf.Graph().as_default() as graph:
+        acc = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[5, 1], name="embedding")
+        rows, value = v1.placeholder(tf.int64, [None]), v1.placeholder(tf.float32, [])
+        values = tf.ones([tf.size(rows), 1]) * value
+        # The indices are computed on the stream too, and may not be ready when the take comes.
+        apply = acc.apply_grad(rows + 0, values, None, tf.constant(0, tf.int64))
+        takes, count = [acc.take_indexed_slices_grad(n) for n in (3, 2)], acc.num_accumulated()
+        with v1.Session(graph=graph) as session:
+            for indices, number in (([1, 2], 4.0), ([1, row], 1000.0), ([2, 4], 8.0)):
+                session.run(apply, {rows: indices, value: number})
+            words = f"slice 1 .*index is {row}.*'embedding"
+            with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+                session.run(takes[0])
+            assert session.run(count) == 2
+            taken = session.run(takes[1])
+    assert taken.indices.tolist() == [1, 2, 4]
+    assert taken.values.ravel().tolist() == [4.0, 6.0, 8.0]

@@ -34,7 +34,6 @@ _COMPARISONS = {
     "hi": ">",
     "hs": ">=",
 }
-_COMBINATIONS = {"and": "&&", "or": "||", "xor": "!="}
 
 
 def _refuse_other_types(i: Instruction) -> None:
@@ -66,35 +65,26 @@ def extreme(k: Kernel, i: Instruction) -> str:
     return k.assign(i.operands[0], to_bits(f"{function}({a},{b})", i.type), i.width)
 
 
-@translates("div", "rem")
+@translates("div")
 def divide(k: Kernel, i: Instruction) -> str:
     _refuse_other_types(i)
     a, b = _values(k, i)
     if i.type not in FLOATS:
-        function = "Quotient" if i.name == "div" else "Remainder"
-        return k.assign(i.operands[0], f"({UNSIGNED[i.width]}){function}({a},{b})", i.width)
+        return k.assign(i.operands[0], f"({UNSIGNED[i.width]})Quotient({a},{b})", i.width)
     if not i.one_of("rn"):
         raise Unsupported("division that is not rounded to nearest")
     return k.assign(i.operands[0], to_bits(f"{a}/{b}", i.type), i.width)
 
 
-@translates("fma", "mul", "mad")
+@translates("mul", "mad")
 def multiply(k: Kernel, i: Instruction) -> str:
-    _refuse_other_types(i)
-    if i.type in FLOATS:
-        i.refuse("rz", "rm", "rp")
-        values = _values(k, i)
-        product = f"{values[0]}*{values[1]}"
-        result = product if i.name == "mul" else f"std::fma({','.join(values)})"
-        return k.assign(i.operands[0], to_bits(result, i.type), i.width)
+    i.refuse(*FLOATS, *NARROW_FLOATS, *_PACKED, "hi")
     a, b = (k.value(operand, i.type) for operand in i.operands[1:3])
     width, type_ = i.width, UNSIGNED[i.width]
-    double = c_type(f"{'s' if i.type[0] == 's' else 'u'}{2 * width}")
     if i.one_of("wide"):
         width, type_ = 2 * width, UNSIGNED[2 * width]
+        double = c_type(f"{'s' if i.type[0] == 's' else 'u'}{width}")
         result = f"({type_})(({double}){a}*({double}){b})"
-    elif i.one_of("hi"):
-        result = f"({type_})((({double}){a}*({double}){b})>>{width})"
     else:
         a, b = (k.source(operand, width) for operand in i.operands[1:3])
         result = f"({type_})((uint64_t){a}*(uint64_t){b})"
@@ -103,51 +93,22 @@ def multiply(k: Kernel, i: Instruction) -> str:
     return k.assign(i.operands[0], result, width)
 
 
-@translates("neg", "abs")
-def negate(k: Kernel, i: Instruction) -> str:
-    _refuse_other_types(i)
-    (a,) = _values(k, i)
-    if i.type in FLOATS:
-        result = f"-{a}" if i.name == "neg" else f"std::fabs({a})"
-        return k.assign(i.operands[0], to_bits(result, i.type), i.width)
-    negative = f"0-{k.source(i.operands[1], i.width)}"
-    result = negative if i.name == "neg" else f"({a}<0?{negative}:{a})"
-    return k.assign(i.operands[0], f"({UNSIGNED[i.width]})({result})", i.width)
-
-
 def _comparison(how: str, type_: str, a: str, b: str) -> str:
     if type_ not in FLOATS:
         return f"({a} {_COMPARISONS[how]} {b})"
-    unordered = f"(std::isnan({a})||std::isnan({b}))"
-    if how in ("nan", "num"):
-        return unordered if how == "nan" else f"(!{unordered})"
     if how == "neu":
         return f"(!({a} == {b}))"
-    if how == "ne":
-        return f"(({a} < {b})||({a} > {b}))"
-    if how.endswith("u"):
-        return f"({unordered}||({a} {_COMPARISONS[how[:2]]} {b}))"
+    if how == "ne" or how not in _COMPARISONS:
+        raise Unsupported(f"comparison of floating point numbers by {how}")
     return f"({a} {_COMPARISONS[how]} {b})"
 
 
 @translates("setp")
 def set_predicate(k: Kernel, i: Instruction) -> str:
-    i.refuse(*_INEXACT, *NARROW_FLOATS, *_PACKED)
+    i.refuse(*_INEXACT, *NARROW_FLOATS, *_PACKED, "and", "or", "xor")
     type_ = "u" + i.type[1:] if i.type[0] == "b" else i.type
     a, b = (k.value(operand, type_) for operand in i.operands[1:3])
-    combination = i.one_of(*_COMBINATIONS)
-
-    def combined(result: str) -> str:
-        if combination is None:
-            return result
-        return f"({result} {_COMBINATIONS[combination]} {k.source(i.operands[3], 1)})"
-
-    holds, _, holds_not = i.operands[0].partition("|")
-    lines = [f"{{ const bool s_ = {_comparison(i.modifiers[0], type_, a, b)};"]
-    lines.append(f"const bool y_ = {combined('s_')}, n_ = {combined('!s_')};")
-    lines.append(k.assign(holds, "y_", 1))
-    lines.append(k.assign(holds_not, "n_", 1) if holds_not else "(void)n_;")
-    return " ".join(lines) + " }"
+    return k.assign(i.operands[0], _comparison(i.modifiers[0], type_, a, b), 1)
 
 
 @translates("selp")
@@ -177,9 +138,6 @@ def convert(k: Kernel, i: Instruction) -> str:
         result = to_bits(f"({'float' if to == 'f32' else 'double'})({value})", to)
         return k.assign(i.operands[0], result, width)
     if type_ in (*FLOATS, *NARROW_FLOATS):
-        rounding = {"rni": "nearbyint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
-        function = rounding[i.one_of(*rounding) or "rzi"]
-        result = f"({UNSIGNED[width]})Saturated<{c_type(to)}>(std::{function}({value}))"
-        return k.assign(i.operands[0], result, width)
+        raise Unsupported("conversion of a floating point number to an integer")
     result = f"({UNSIGNED[width]})({(SIGNED if type_[0] == 's' else UNSIGNED)[width]})({value})"
     return k.assign(i.operands[0], result, width, signed=to[0] == "s")

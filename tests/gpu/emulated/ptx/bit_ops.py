@@ -5,7 +5,7 @@ from __future__ import annotations
 from .kernel import Kernel
 from .syntax import Instruction
 from .translation import translates
-from .types import UNSIGNED, Unsupported, c_type
+from .types import UNSIGNED, c_type
 
 _LOGIC = {"and": "&", "or": "|", "xor": "^"}
 
@@ -41,44 +41,10 @@ def shift(k: Kernel, i: Instruction) -> str:
     return k.assign(i.operands[0], f"({UNSIGNED[i.width]}){function}<{type_}>({a},{b})", i.width)
 
 
-@translates("shf")
-def funnel_shift(k: Kernel, i: Instruction) -> str:
-    function = "FunnelShiftedLeft" if i.one_of("l") else "FunnelShiftedRight"
-    wraps = "true" if i.one_of("wrap") else "false"
-    return k.assign(i.operands[0], f"{function}({_sources(k, i, 32, 32, 32)},{wraps})", 32)
-
-
-@translates("bfe")
-def extract(k: Kernel, i: Instruction) -> str:
-    if i.type[0] == "s":
-        raise Unsupported("signed bit field")
-    arguments = _sources(k, i, i.width, 32, 32)
-    return k.assign(i.operands[0], f"ExtractedBits<{UNSIGNED[i.width]}>({arguments})", i.width)
-
-
-@translates("bfi")
-def insert(k: Kernel, i: Instruction) -> str:
-    arguments = _sources(k, i, i.width, i.width, 32, 32)
-    return k.assign(i.operands[0], f"InsertedBits<{UNSIGNED[i.width]}>({arguments})", i.width)
-
-
 @translates("bmsk")
 def mask(k: Kernel, i: Instruction) -> str:
     i.refuse("wrap")
     return k.assign(i.operands[0], f"BitMask({_sources(k, i, 32, 32)})", 32)
-
-
-@translates("lop3")
-def logic_of_three(k: Kernel, i: Instruction) -> str:
-    arguments = _sources(k, i, 32, 32, 32)
-    return k.assign(i.operands[0], f"LogicOfThree({arguments},{i.operands[4]})", 32)
-
-
-@translates("prmt")
-def permute(k: Kernel, i: Instruction) -> str:
-    if i.type != "b32" or len(i.modifiers) > 1:
-        raise Unsupported("mode of a permutation")
-    return k.assign(i.operands[0], f"PermutedBytes({_sources(k, i, 32, 32, 32)})", 32)
 
 
 @translates("popc")
@@ -90,15 +56,6 @@ def count_ones(k: Kernel, i: Instruction) -> str:
 def count_leading_zeros(k: Kernel, i: Instruction) -> str:
     arguments = _sources(k, i, i.width)
     return k.assign(i.operands[0], f"NumLeadingZeros<{UNSIGNED[i.width]}>({arguments})", 32)
-
-
-@translates("bfind")
-def highest_one(k: Kernel, i: Instruction) -> str:
-    if i.type[0] == "s":
-        raise Unsupported("highest bit of a signed number")
-    i.refuse("shiftamt")
-    arguments = _sources(k, i, i.width)
-    return k.assign(i.operands[0], f"HighestOne<{UNSIGNED[i.width]}>({arguments})", 32)
 
 
 @translates("brev")

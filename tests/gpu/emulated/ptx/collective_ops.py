@@ -11,7 +11,7 @@ from .types import Unsupported
 @translates("shfl")
 def shuffle(k: Kernel, i: Instruction) -> str:
     k.synchronizes = True
-    modes = {"up": "kUp", "down": "kDown", "bfly": "kButterfly", "idx": "kIndex"}
+    modes = {"up": "kUp", "down": "kDown", "idx": "kIndex"}
     mode = modes[i.one_of(*modes) or ""]
     value, holds = i.operands[0].partition("|")[::2]
     arguments = ",".join(k.source(operand, 32) for operand in i.operands[1:5])
@@ -33,32 +33,6 @@ def vote(k: Kernel, i: Instruction) -> str:
     if i.one_of("all"):
         return k.assign(i.operands[0], f"({ballot} == {mask})", 1)
     raise Unsupported("kind of vote")
-
-
-@translates("match")
-def match(k: Kernel, i: Instruction) -> str:
-    k.synchronizes = True
-    if not i.one_of("any"):
-        raise Unsupported("kind of match")
-    value, mask = k.source(i.operands[1], i.width), k.source(i.operands[2], 32)
-    return k.assign(i.operands[0], f"Matching(c,{value},{mask})", 32)
-
-
-@translates("redux")
-def reduce(k: Kernel, i: Instruction) -> str:
-    k.synchronizes = True
-    functions = {"add": "kAdd", "min": "kMin", "max": "kMax", "and": "kAnd", "or": "kOr"}
-    function = functions.get(i.one_of(*functions, "xor") or "", "kXor")
-    value, mask = (k.source(operand, 32) for operand in i.operands[1:3])
-    signed = "true" if i.type[0] == "s" else "false"
-    return k.assign(i.operands[0], f"Reduced(c,{value},{mask},{function},{signed})", 32)
-
-
-# Threads run one after another, so each is alone when it asks.
-@translates("activemask")
-def active_mask(k: Kernel, i: Instruction) -> str:
-    k.synchronizes = True
-    return k.assign(i.operands[0], "(1u<<c->lane)", 32)
 
 
 @translates("bar", "barrier")

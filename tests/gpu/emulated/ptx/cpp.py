@@ -22,8 +22,6 @@ def _function(kernel: Kernel, name: str) -> list[str]:
     lines = [f"void {name}(Thread* c) {{"]
     for register, width in sorted(kernel.used_registers.items()):
         lines.append(f"  {UNSIGNED[width]} {register} = 0; (void){register};")
-    for local, size in kernel.locals.items():
-        lines.append(f"  alignas(16) uint8_t {local}[{size}];")
     return [*lines, *kernel.code, "}"]
 
 

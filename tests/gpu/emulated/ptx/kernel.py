@@ -9,18 +9,8 @@ from .types import SIGNED, UNSIGNED, WIDTHS, Unsupported, from_bits
 
 _SPECIAL = {
     "%laneid": "c->lane",
-    "%warpid": "c->warp",
-    "%lanemask_eq": "(1u<<c->lane)",
-    "%lanemask_lt": "((1u<<c->lane)-1u)",
     "%lanemask_le": "((2u<<c->lane)-1u)",
-    "%lanemask_gt": "(~((2u<<c->lane)-1u))",
     "%lanemask_ge": "(~((1u<<c->lane)-1u))",
-    "%clock64": "0ull",
-    "%clock": "0u",
-    "%globaltimer": "0ull",
-    "%smid": "0u",
-    "%nsmid": "1u",
-    "WARP_SZ": "32u",
 }
 _PLACE = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
 _INTEGER = re.compile(r"(-?)(0[xX][0-9a-fA-F]+|\d+)U?")
@@ -63,11 +53,9 @@ class Kernel:
         self.name = name
         self.parameters = parameters
         self.used_registers: dict[str, int] = {}  # C++ identifier: width in bits
-        self.locals: dict[str, int] = {}  # C++ identifier: size in bytes
         self.shared_bytes = 0
         self.synchronizes = False
         self.code: list[str] = []
-        self.branch_targets: dict[str, list[str]] = {}
         # An address, in its own space, as a C++ expression.
         self._symbols = dict(globals_)
         for parameter in parameters:
@@ -87,16 +75,11 @@ class Kernel:
             self._scopes[-1].declare(name.strip(), WIDTHS[type_])
 
     def declare_variable(self, variable: Variable) -> None:
-        if variable.space == "local":
-            name = identifier(variable.name)
-            self.locals[name] = variable.size
-            self._symbols[variable.name] = f"((uint64_t)({name}))"
-        elif variable.space == "shared":
-            begin = aligned(self.shared_bytes, variable.alignment)
-            self._symbols[variable.name] = f"((uint64_t){begin}u)"
-            self.shared_bytes = begin + variable.size
-        else:
+        if variable.space != "shared":
             raise Unsupported(f"variable {variable.name} in {variable.space} memory in a kernel")
+        begin = aligned(self.shared_bytes, variable.alignment)
+        self._symbols[variable.name] = f"((uint64_t){begin}u)"
+        self.shared_bytes = begin + variable.size
 
     def register(self, name: str) -> tuple[str, int] | None:
         """Returns the C++ identifier and the width of a register, or None if it is none."""

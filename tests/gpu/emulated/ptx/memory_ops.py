@@ -7,15 +7,9 @@ import re
 from .kernel import Kernel
 from .syntax import Instruction, split_operands
 from .translation import translates
-from .types import UNSIGNED, from_bits, to_bits
+from .types import UNSIGNED, Unsupported, from_bits, to_bits
 
-_SPACES = {
-    "global": "kGlobal",
-    "shared": "kShared",
-    "local": "kLocal",
-    "param": "kParameters",
-    "const": "kConstant",
-}
+_SPACES = {"global": "kGlobal", "shared": "kShared", "param": "kParameters"}
 
 
 @translates("mov")
@@ -39,14 +33,13 @@ def move(k: Kernel, i: Instruction) -> str:
 
 @translates("cvta")
 def convert_address(k: Kernel, i: Instruction) -> str:
-    value = k.source(i.operands[1], 64)
-    if i.one_of("shared"):
-        value = f"(({value}){'-' if i.one_of('to') else '+'}(uint64_t)c->shared)"
-    return k.assign(i.operands[0], value, 64)
+    i.refuse("shared")
+    return k.assign(i.operands[0], k.source(i.operands[1], 64), 64)
 
 
 def _checked_address(k: Kernel, i: Instruction, text: str, num_bytes: int, access: str) -> str:
     """Returns the declaration of `a_`, the address of an access, which is checked."""
+    i.refuse("local", "const")
     space = i.one_of(*_SPACES) or "generic"
     template = f"{num_bytes},{access},{_SPACES.get(space, 'kGeneric')}"
     return f"{{ const uint64_t a_ = Checked<{template}>(c,{k.address(space, text)});"
@@ -57,7 +50,7 @@ def _vector(i: Instruction, text: str) -> list[str]:
     return split_operands(text[1:-1]) if is_vector else [text]
 
 
-@translates("ld", "ldu")
+@translates("ld")
 def load(k: Kernel, i: Instruction) -> str:
     targets, size = _vector(i, i.operands[0]), i.width // 8
     lines = [_checked_address(k, i, i.operands[1], size * len(targets), "kRead")]
@@ -76,41 +69,26 @@ def store(k: Kernel, i: Instruction) -> str:
     return " ".join(lines) + " }"
 
 
-@translates("atom", "red")
+@translates("atom")
 def atomic(k: Kernel, i: Instruction) -> str:
-    operands = i.operands if i.name == "red" else i.operands[1:]
+    target, address, operand = i.operands
     old = from_bits("o_", i.type)
-    new_values = {
-        "add": f"{old}+b_",
-        "and": f"{old}&b_",
-        "or": f"{old}|b_",
-        "xor": f"{old}^b_",
-        "min": f"({old}<b_?{old}:b_)",
-        "max": f"({old}>b_?{old}:b_)",
-        "exch": "b_",
-        "inc": f"({old}>=b_?0:{old}+1)",
-        "cas": f"({old}==b_?{k.value(operands[-1], i.type)}:{old})",
-    }
-    new = new_values[i.one_of(*new_values) or ""]
+    new_values = {"add": f"{old}+b_", "min": f"({old}<b_?{old}:b_)"}
+    how = i.one_of(*new_values)
+    if how is None:
+        raise Unsupported("kind of atomic operation")
     type_ = UNSIGNED[i.width]
     lines = [
-        _checked_address(k, i, operands[0], i.width // 8, "kAtomic"),
+        _checked_address(k, i, address, i.width // 8, "kAtomic"),
         f"const {type_} o_ = Load<{type_}>(a_);",
-        f"const auto b_ = {k.value(operands[1], i.type)};",
-        f"Store<{type_}>(a_, {to_bits(new, i.type)});",
+        f"const auto b_ = {k.value(operand, i.type)};",
+        f"Store<{type_}>(a_, {to_bits(new_values[how], i.type)});",
+        k.assign(target, "o_", i.width),
     ]
-    if i.name == "atom":
-        lines.append(k.assign(i.operands[0], "o_", i.width))
     return " ".join(lines) + " }"
 
 
 # Threads run one after another here, and their accesses are never reordered.
-@translates("membar", "fence", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority")
-@translates("griddepcontrol")
+@translates("membar", "nanosleep")
 def nothing(_k: Kernel, _i: Instruction) -> str:
     return ";"
-
-
-@translates("trap")
-def trap(_k: Kernel, _i: Instruction) -> str:
-    return 'Fail(c,"trap");'

@@ -12,12 +12,11 @@ from .syntax import (
     parse_instruction,
     parse_parameters,
     parse_variable,
-    split_operands,
     statements,
     without_comments,
 )
 from .translation import translate
-from .types import UNSIGNED, Unsupported
+from .types import Unsupported
 
 _DIRECTIVE = re.compile(r"\s*\.(version|target|address_size)[^\n]*")
 _FUNCTION = re.compile(
@@ -76,27 +75,20 @@ def _add_variable(module: Module, text: str) -> None:
         raise Unsupported(f"outside of kernels: {text[:100]}")
     name = identifier(variable.name)
     module.symbols[variable.name] = f"((uint64_t)({name}))"
-    if variable.initializer:
-        type_, content = UNSIGNED[variable.element_width], variable.initializer.strip("{} ")
-        declared = f"{type_} {name}[] = {{{content}}};"
-    else:
-        declared = f"uint8_t {name}[{max(variable.size, 1)}];"
-    module.declarations.append(f"alignas({max(variable.alignment, 1)}) static {declared}")
+    module.declarations.append(
+        f"alignas({max(variable.alignment, 1)}) static uint8_t {name}[{max(variable.size, 1)}];"
+    )
 
 
 def _add_kernel(module: Module, name: str, header: str, body: str) -> None:
     kernel = Kernel(name, parse_parameters(header), module.symbols)
-    label = ""
     for kind, text in statements(body):
         if kind == "{":
             kernel.begin_scope()
         elif kind == "}":
             kernel.end_scope()
         elif kind == "label":
-            label = text
             kernel.code.append(f"{identifier(text)}: ;")
-        elif text.startswith(".branchtargets"):
-            kernel.branch_targets[label] = split_operands(text.removeprefix(".branchtargets"))
         elif text.startswith("."):
             _declare(kernel, text)
         else:
@@ -119,21 +111,14 @@ def _add_instruction(kernel: Kernel, text: str) -> None:
     instruction = parse_instruction(text)
     try:
         guard = kernel.source(instruction.guard, 1) if instruction.guard else ""
-        code = _branch(kernel, instruction) or translate(kernel, instruction)
+        code = _branch(instruction) or translate(kernel, instruction)
     except Unsupported as error:
         raise Unsupported(f"`{text}` in {kernel.name}: {error}") from error
     kernel.code.append(f"  if ({guard}) {{ {code} }}" if guard else f"  {code}")
 
 
-def _branch(kernel: Kernel, instruction: Instruction) -> str:
+def _branch(instruction: Instruction) -> str:
     """Returns C++ for an instruction that branches; empty for other instructions."""
-    operands = instruction.operands
     if instruction.name == "bra":
-        return f"goto {identifier(operands[0])};"
-    if instruction.name in ("ret", "exit"):
-        return "return;"
-    if instruction.name != "brx":
-        return ""
-    targets = enumerate(kernel.branch_targets[operands[1]])
-    cases = "".join(f" case {number}: goto {identifier(target)};" for number, target in targets)
-    return f"switch ({kernel.source(operands[0], 32)}) {{{cases} }}"
+        return f"goto {identifier(instruction.operands[0])};"
+    return "return;" if instruction.name in ("ret", "exit") else ""

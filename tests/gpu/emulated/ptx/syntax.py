@@ -10,9 +10,7 @@ from .types import WIDTHS, Unsupported
 
 _LABEL = re.compile(r"([A-Za-z_$][\w$]*)\s*:(?!:)")
 _VARIABLE = re.compile(r"\.(shared|global|const|local)\s+(.*)", re.S)
-_DECLARATOR = re.compile(
-    r"(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$.]+)\s*(?:\[(\d*)\])?\s*(?:=\s*(.*))?", re.S
-)
+_DECLARATOR = re.compile(r"(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$.]+)\s*(?:\[(\d*)\])?", re.S)
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+"
     r"(?:\.ptr(?:\s+\.\w+)*(?:\s+\.align\s+\d+)?\s+)?([\w$]+)(?:\[(\d+)\])?"
@@ -28,8 +26,6 @@ class Variable:
     name: str
     size: int
     alignment: int
-    element_width: int
-    initializer: str | None
 
 
 @dataclass(frozen=True)
@@ -109,12 +105,10 @@ def parse_variable(text: str) -> Variable | None:
     parts = _DECLARATOR.fullmatch(declaration[2].strip())
     if not parts:
         raise Unsupported(f"declaration {text[:80]}")
-    alignment, type_, name, count, initializer = parts.groups()
+    alignment, type_, name, count = parts.groups()
     size = WIDTHS[type_] // 8
     length = 1 if count is None else int(count or 0)
-    return Variable(
-        declaration[1], name, size * length, int(alignment or size), WIDTHS[type_], initializer
-    )
+    return Variable(declaration[1], name, size * length, int(alignment or size))
 
 
 def parse_parameters(header: str) -> list[Parameter]:

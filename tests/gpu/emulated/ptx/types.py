@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 WIDTHS = {"pred": 1, "f16": 16, "bf16": 16, "f32": 32, "f64": 64, "f16x2": 32, "bf16x2": 32}
-WIDTHS |= {f"{kind}{width}": width for kind in "bus" for width in (8, 16, 32, 64, 128)}
+WIDTHS |= {f"{kind}{width}": width for kind in "bus" for width in (8, 16, 32, 64)}
 
-UNSIGNED = {
-    1: "bool",
-    8: "uint8_t",
-    16: "uint16_t",
-    32: "uint32_t",
-    64: "uint64_t",
-    128: "uint128_t",
-}
-SIGNED = {8: "int8_t", 16: "int16_t", 32: "int32_t", 64: "int64_t", 128: "int128_t"}
+UNSIGNED = {1: "bool", 8: "uint8_t", 16: "uint16_t", 32: "uint32_t", 64: "uint64_t"}
+SIGNED = {8: "int8_t", 16: "int16_t", 32: "int32_t", 64: "int64_t"}
 
 FLOATS = ("f32", "f64")
 NARROW_FLOATS = ("f16", "bf16")

@@ -11,7 +11,7 @@
 namespace condacc {
 namespace emulated {
 
-enum Space { kGeneric, kGlobal, kShared, kLocal, kParameters, kConstant };
+enum Space { kGeneric, kGlobal, kShared, kParameters };
 
 // Addresses in shared memory begin at 0; a generic one is where the memory really is.
 inline uint64_t SharedAddress(const Thread* c, uint64_t address) {

@@ -67,15 +67,14 @@ void Block::Yield(Fibre* fibre) {
   if (_setjmp(fibre->place) == 0) _longjmp(scheduler_, 1);
 }
 
-void Block::Run(std::vector<Thread>* threads, bool reverse) {
+void Block::Run(std::vector<Thread>* threads) {
   threads_ = threads;
   num_done_ = 0;
   num_arrived_.fill(0);
   for (uint32_t i = 0; i < NumThreads(); ++i) Start(i);
   while (num_done_ < NumThreads()) {
     bool has_run = false;
-    for (uint32_t i = 0; i < NumThreads(); ++i) {
-      const uint32_t number = reverse ? NumThreads() - 1 - i : i;
+    for (uint32_t number = 0; number < NumThreads(); ++number) {
       if (fibres_[number].state != kCanRun) continue;
       has_run = true;
       Resume(number);

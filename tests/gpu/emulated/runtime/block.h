@@ -24,9 +24,9 @@ using WarpValues = std::array<uint64_t, kWarpSize>;
 
 class Block {
  public:
-  // Runs all threads to their end, as soon as each can, in ascending or descending order. Fails if
-  // all of those that are left wait.
-  void Run(std::vector<Thread>* threads, bool reverse);
+  // Runs all threads to their end, as soon as each can, in ascending order. Fails if all of those
+  // that are left wait.
+  void Run(std::vector<Thread>* threads);
 
   // Waits until all lanes of `mask` that are left have called it with the same `kind`, and returns
   // what each of them brought.

@@ -20,10 +20,7 @@ int Setting(const char* name, int otherwise) {
 }
 
 // Few, so that small tests have more items than threads.
-int NumMultiprocessors() {
-  static const int number = Setting("EMULATED_MULTIPROCESSORS", 3);
-  return number;
-}
+constexpr int kNumMultiprocessors = 3;
 
 }  // namespace
 
@@ -36,8 +33,8 @@ cudaError_t Refused(cudaError_t error) {
 }  // namespace condacc
 
 using condacc::emulated::kMaxSharedBytes;
+using condacc::emulated::kNumMultiprocessors;
 using condacc::emulated::last_error;
-using condacc::emulated::NumMultiprocessors;
 using condacc::emulated::Refused;
 using condacc::emulated::Setting;
 
@@ -46,7 +43,7 @@ extern "C" {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
-      *value = NumMultiprocessors();
+      *value = kNumMultiprocessors;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = 9;
@@ -80,19 +77,13 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*
   return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* num_blocks, const void* /*function*/,
-                                                          int /*block_size*/,
-                                                          size_t /*shared_bytes*/) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks,
+                                                                   const void* /*function*/,
+                                                                   int /*block_size*/,
+                                                                   size_t /*shared_bytes*/,
+                                                                   unsigned /*flags*/) {
   *num_blocks = 2;
   return cudaSuccess;
-}
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* num_blocks,
-                                                                   const void* function,
-                                                                   int block_size,
-                                                                   size_t shared_bytes,
-                                                                   unsigned /*flags*/) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(num_blocks, function, block_size,
-                                                       shared_bytes);
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -104,10 +95,6 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {

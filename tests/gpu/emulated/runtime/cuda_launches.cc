@@ -12,7 +12,6 @@
 
 #include "tests/gpu/emulated/runtime/cuda_errors.h"
 #include "tests/gpu/emulated/runtime/launch.h"
-#include "tests/gpu/emulated/runtime/reports.h"
 #include "tests/gpu/emulated/runtime/stream_queue.h"
 #include "tests/gpu/emulated/runtime/thread.h"
 
@@ -65,7 +64,6 @@ cudaError_t QueueLaunch(const void* function, dim3 grid, dim3 block, void** argu
   if (!launch.IsValid(shared_bytes) || launch.parameters.size() > kMaxParameterBytes) {
     return Refused(cudaErrorInvalidConfiguration);
   }
-  condacc::emulated::Count("launches");
   StreamQueue::Get().Push([launch = std::move(launch)] { launch.Run(); });
   return cudaSuccess;
 }
@@ -99,12 +97,6 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                size_t shared_bytes, cudaStream_t /*stream*/) {
   return QueueLaunch(kernel, grid, block, arguments, shared_bytes);
-}
-
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
-                                void** arguments) {
-  return QueueLaunch(function, config->gridDim, config->blockDim, arguments,
-                     config->dynamicSmemBytes);
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,

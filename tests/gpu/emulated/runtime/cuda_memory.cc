@@ -8,10 +8,8 @@
 
 #include "tests/gpu/emulated/runtime/cuda_errors.h"
 #include "tests/gpu/emulated/runtime/device_memory.h"
-#include "tests/gpu/emulated/runtime/reports.h"
 #include "tests/gpu/emulated/runtime/stream_queue.h"
 
-using condacc::emulated::Count;
 using condacc::emulated::DeviceMemory;
 using condacc::emulated::Refused;
 using condacc::emulated::StreamQueue;
@@ -36,11 +34,6 @@ class PinnedMemory {
     if (*data == nullptr) return Refused(cudaErrorMemoryAllocation);
     blocks_.insert(*data);
     return cudaSuccess;
-  }
-  void Free(void* data) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    blocks_.erase(data);
-    std::free(data);
   }
   // Only what begins where a block does is looked for.
   bool Contains(const void* data) {
@@ -84,20 +77,10 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMallocHost(void** data, size_t num_bytes) {
-  return PinnedMemory::Get().Allocate(data, num_bytes);
-}
 cudaError_t cudaHostAlloc(void** data, size_t num_bytes, unsigned /*flags*/) {
   return PinnedMemory::Get().Allocate(data, num_bytes);
 }
-cudaError_t cudaFreeHost(void* data) {
-  StreamQueue::Get().Wait();
-  PinnedMemory::Get().Free(data);
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemcpy(void* to, const void* from, size_t num_bytes, cudaMemcpyKind /*kind*/) {
-  Count("copies");
   if (num_bytes > 0) CopyNow(to, from, num_bytes);
   return cudaSuccess;
 }
@@ -105,7 +88,6 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t num_bytes, cudaMemcpyK
 // A copy from or to pageable memory of the host is made at once.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes, cudaMemcpyKind kind,
                             cudaStream_t /*stream*/) {
-  Count("copies");
   PinnedMemory& pinned = PinnedMemory::Get();
   if (kind == cudaMemcpyDeviceToDevice || pinned.Contains(to) || pinned.Contains(from) ||
       (IsOnDevice(to) && IsOnDevice(from))) {
@@ -117,7 +99,6 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes, cudaMe
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t num_bytes, cudaStream_t /*stream*/) {
-  Count("fills");
   StreamQueue::Get().Push([=] { DeviceMemory::Get().Fill(to, value, num_bytes); });
   return cudaSuccess;
 }
@@ -131,7 +112,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
-  Count("waits");
   StreamQueue::Get().Wait();
   return cudaSuccess;
 }

@@ -1,7 +1,6 @@
 #include "tests/gpu/emulated/runtime/launch.h"
 
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 
 #include "tests/gpu/emulated/runtime/access.h"
@@ -17,13 +16,6 @@ namespace emulated {
 namespace {
 
 alignas(128) uint8_t shared_memory[kMaxSharedBytes];
-
-// Returns true if threads run from the last to the first, and so do blocks as far as they do not
-// wait for others.
-bool RunsInReverse() {
-  static const bool reverse = std::getenv("EMULATED_REVERSE") != nullptr;
-  return reverse;
-}
 
 void SetPlace(uint64_t number, const Extent& extent, uint32_t* place) {
   place[0] = static_cast<uint32_t>(number % extent.x);
@@ -48,14 +40,11 @@ bool Launch::IsValid(size_t dynamic_shared_bytes) const {
 void Launch::Run() const {
   DeviceMemory::Get().BeginLaunch();
   static Block fibres;
-  const bool reverse = RunsInReverse();
   std::vector<Thread> threads(block.size());
-  for (uint64_t n = 0; n < grid.size(); ++n) {
-    // A block of a kernel that synchronizes may wait for those before it, as CUB's do.
-    const uint64_t number = reverse && !kernel->synchronizes ? grid.size() - 1 - n : n;
+  // A block of a kernel that synchronizes may wait for those before it, as CUB's do.
+  for (uint64_t number = 0; number < grid.size(); ++number) {
     std::memset(shared_memory, 0xcd, kernel->shared_bytes);
-    for (uint64_t m = 0; m < block.size(); ++m) {
-      const auto i = static_cast<uint32_t>(reverse ? block.size() - 1 - m : m);
+    for (uint32_t i = 0; i < block.size(); ++i) {
       Thread& thread = threads[i];
       SetPlace(i, block, thread.tid);
       SetPlace(number, grid, thread.ctaid);
@@ -71,7 +60,7 @@ void Launch::Run() const {
       thread.block = &fibres;
       if (!kernel->synchronizes) kernel->run(&thread);
     }
-    if (kernel->synchronizes) fibres.Run(&threads, reverse);
+    if (kernel->synchronizes) fibres.Run(&threads);
   }
 }
 

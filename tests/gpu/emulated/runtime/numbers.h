@@ -1,14 +1,12 @@
-// Numbers as PTX has them: registers hold bits, conversions saturate, division by zero is defined.
+// Numbers as PTX has them: registers hold bits, and division by zero is defined.
 #ifndef CONDACC_TESTS_GPU_EMULATED_RUNTIME_NUMBERS_H_
 #define CONDACC_TESTS_GPU_EMULATED_RUNTIME_NUMBERS_H_
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 namespace condacc {
 namespace emulated {
@@ -37,23 +35,9 @@ inline uint16_t BFloat16Of(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// The integer nearest to a whole number; 0 for a NaN.
-template <typename T, typename F>
-inline T Saturated(F value) {
-  if (std::isnan(value)) return 0;
-  if (value <= static_cast<F>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-  if (value >= static_cast<F>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-  return static_cast<T>(value);
-}
-
 template <typename T>
 inline T Quotient(T a, T b) {
   return b == 0 ? static_cast<T>(~T{0}) : static_cast<T>(a / b);
-}
-
-template <typename T>
-inline T Remainder(T a, T b) {
-  return b == 0 ? a : static_cast<T>(a % b);
 }
 
 }  // namespace emulated

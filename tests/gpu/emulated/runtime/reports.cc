@@ -24,10 +24,6 @@ class Reports {
     const std::lock_guard<std::mutex> lock(mu_);
     ++faults_[what];
   }
-  void CountOne(const char* kind) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    ++counts_[kind];
-  }
 
   // Returns whether there was no fault.
   bool Print() {
@@ -35,9 +31,7 @@ class Reports {
     for (const auto& [what, count] : faults_) {
       std::fprintf(stderr, "emulated GPU: FAULT, %ld times: %s\n", count, what.c_str());
     }
-    std::fprintf(stderr, "emulated GPU:");
-    for (const auto& [kind, count] : counts_) std::fprintf(stderr, " %ld %s,", count, kind.c_str());
-    std::fprintf(stderr, " %zu allocations left, %zu kinds of faults\n",
+    std::fprintf(stderr, "emulated GPU: %zu allocations left, %zu kinds of faults\n",
                  DeviceMemory::Get().num_allocations(), faults_.size());
     return faults_.empty();
   }
@@ -45,7 +39,6 @@ class Reports {
  private:
   std::mutex mu_;
   std::map<std::string, long> faults_;
-  std::map<std::string, long> counts_;
 };
 
 // Ends a program whose own checks have passed, as one that has failed.
@@ -61,7 +54,6 @@ struct PrintAtExit {
 }  // namespace
 
 void Report(const std::string& what) { Reports::Get().Add(what); }
-void Count(const char* kind) { Reports::Get().CountOne(kind); }
 
 }  // namespace emulated
 }  // namespace condacc

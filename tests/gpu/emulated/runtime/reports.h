@@ -13,9 +13,6 @@ inline constexpr int kReportedStatus = 3;
 // Notes a fault after which the work can go on.
 void Report(const std::string& what);
 
-// Counts an event of a kind, such as a launch.
-void Count(const char* kind);
-
 }  // namespace emulated
 }  // namespace condacc
 

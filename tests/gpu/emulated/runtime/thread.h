@@ -9,9 +9,6 @@
 namespace condacc {
 namespace emulated {
 
-using uint128_t = unsigned __int128;
-using int128_t = __int128;
-
 class Block;
 struct Thread;
 
