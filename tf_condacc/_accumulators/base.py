@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
+from tf_condacc._accumulators.contributions import contributor_id
 from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
@@ -74,6 +75,11 @@ class ConditionalAccumulatorBase(Trackable):
     are restored from a checkpoint or a file that was saved without the accumulator, it keeps its
     gradients, which are those of other weights: call `reset` then.
 
+    All methods raise ValueError if the static shape of an argument is not the one that is
+    described, and ``tf.errors.InvalidArgumentError`` if its shape is known only when the operation
+    runs. If there is not enough memory, they raise ``tf.errors.ResourceExhaustedError``. An error
+    does not change the accumulator.
+
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.
 
@@ -93,6 +99,7 @@ class ConditionalAccumulatorBase(Trackable):
     _ATTRIBUTES: Mapping[str, Any] = {}  # Attributes of the op that makes the accumulator.
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
+    _apply: Callable[..., tf.Tensor]  # Runs the operation that applies a gradient.
     # Whether gradients are applied one after another, so that their order is the same in each run.
     _HAS_FIXED_ORDER = False
 
@@ -156,11 +163,7 @@ class ConditionalAccumulatorBase(Trackable):
 
     @not_converted
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
-        """Returns the number of gradients accumulated now: `[] int32`.
-
-        Args:
-            name: Optional name of the operation.
-        """
+        """Returns the number of gradients accumulated now: `[] int32`."""
         return self._read(lowest_num_accumulated, "NumAccumulated", name)
 
     @not_converted
@@ -168,9 +171,6 @@ class ConditionalAccumulatorBase(Trackable):
         """Returns the number of stale gradients dropped so far: `[] int64`.
 
         TensorFlow's own accumulators do not count them.
-
-        Args:
-            name: Optional name of the operation.
         """
         return self._read(ops.condacc_accumulator_num_dropped, "NumDropped", name)
 
@@ -180,9 +180,6 @@ class ConditionalAccumulatorBase(Trackable):
 
         Gradients with a lower local step are stale. TensorFlow's own accumulators do not return
         their step.
-
-        Args:
-            name: Optional name of the operation.
         """
         return self._read(ops.condacc_accumulator_global_step, "GlobalStep", name)
 
@@ -201,11 +198,6 @@ class ConditionalAccumulatorBase(Trackable):
 
         Returns:
             The operation; None in eager mode.
-
-        Raises:
-            ValueError: The static shape of `new_global_step` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
-                operation runs.
         """
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
@@ -228,13 +220,6 @@ class ConditionalAccumulatorBase(Trackable):
 
         Returns:
             The number of gradients that were discarded: `[] int64`.
-
-        Raises:
-            ValueError: The static shape of `new_global_step` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
-                operation runs.
-            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
-                changed.
         """
         return ops.condacc_accumulator_reset(
             self._accumulator_ref,
@@ -378,26 +363,33 @@ class ConditionalAccumulatorBase(Trackable):
         """Returns the type of such an operation: for "try_take", "Condacc>DenseTryTake"."""
         return "Condacc>" + f"{self._KIND}_{verb}".title().replace("_", "")
 
-    def _weighted(
-        self, gradient: TensorLike, weight: TensorLike | None
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Converts a gradient, or the values of a sparse one, and multiplies it by its weight.
+    def _outcome(
+        self,
+        gradient: TensorLike,
+        local_step: TensorLike,
+        name: str | None = None,
+        weight: TensorLike | None = None,
+        contributors: Sequence[TensorLike] = (),
+        **rows: TensorLike | None,
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns the outcome, as `apply_contribution` does: `[] int32`.
 
         Args:
-            gradient: The gradient.
-            weight: Its weight: `[] real number`; None if it has none.
-
-        Returns:
-            The product, and a list of the weight, `[] float64`, which is empty if there is none.
-
-        Raises:
-            TypeError: `weight` is not a real number, or the gradient is one of integers.
+            gradient: The gradient, or the values of a sparse one.
+            local_step: The step at which the gradient was computed: `[] int64`.
+            name: Name of the operation; None for that of `apply_grad`.
+            weight: Weight of the gradient: `[] real number`; None if it has none.
+            contributors: The contributor: `[] integer`; empty if there is none.
+            **rows: The `indices` and the `shape` of a sparse gradient.
         """
-        converted = self._converted(gradient)
-        if weight is None:
-            return converted, []
-        factor = weight_input(weight, self._tensor_dtype, self._name)
-        return multiplied(converted, factor), [factor]
+        ids = [contributor_id(each, self._name) for each in contributors]
+        converted, weights = self._converted(gradient), []
+        if weight is not None:
+            weights = [weight_input(weight, self._tensor_dtype, self._name)]
+            converted = multiplied(converted, weights[0])
+        step = self._step(local_step, "local_step")
+        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
+        return self._apply(step, converted, ids, weights, name, **rows)
 
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
         """Reads a counter of the accumulator.

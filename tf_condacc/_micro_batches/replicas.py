@@ -86,9 +86,8 @@ class VariableSum:
         """
         if isinstance(self.accumulator, SparseConditionalAccumulator):
             slices = self._as_slices(gradient)
-            return self.accumulator._outcome(
-                slices.indices, slices.values, slices.dense_shape, step
-            )
+            rows = {"indices": slices.indices, "shape": slices.dense_shape}
+            return self.accumulator._outcome(slices.values, step, **rows)
         return self.accumulator._outcome(self._as_tensor(gradient), step)
 
     def take(self, num_required: TensorLike, factor: tf.Tensor | None) -> Gradient:
