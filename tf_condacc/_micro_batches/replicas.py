@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,13 +18,28 @@ from tf_condacc._accumulators.base import TryTakeResult
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
-from tf_condacc._micro_batches.absences import Positions, positions_of
 from tf_condacc._micro_batches.checks import Checks, dtype_of, name_of, of_tensorflow
-from tf_condacc._micro_batches.workers import has_other_workers
+from tf_condacc._micro_batches.gradients import (
+    is_any_not_finite,
+    multiplied_all,
+    values_of,
+    with_values,
+)
+from tf_condacc._micro_batches.strategies import (
+    described,
+    device_of,
+    explaining_graphs,
+    has_other_workers,
+    own_strategy,
+)
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
-from tf_condacc._ops.native import ops
+from tf_condacc._ops.native import lowest_num_accumulated, ops
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+_LOG = logging.getLogger("tf_condacc")
+
+Positions = frozenset[int]  # The positions of some of the variables of a GradientAccumulator.
 
 # For each replica, by its number: which accumulators are sparse, which variables have had slices,
 # and whether there are weights. It is a part of checkpoints, as JSON.
@@ -30,8 +47,9 @@ Layout = Mapping[int, Mapping[str, Any]]
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
-_MAX_SMALL = 4096  # Elements of a gradient that a graph multiplies together with others.
-_MAX_TOGETHER = 25  # Gradients of one such operation, so that several threads multiply and apply.
+_MOST_BRANCHES = 8  # Each branch of a graph has a whole update.
+_MOST_SETS = 64
+_MOST_NAMES = 4
 
 
 class _FoldingAccumulator(ConditionalAccumulator):
@@ -222,16 +240,6 @@ def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
     return tf.where(is_skipped, stale, never_stale)
 
 
-def own_strategy() -> tf.distribute.Strategy | None:
-    """Returns the strategy in whose scope the caller is, or None for the default one."""
-    return tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
-
-
-def described(strategy: tf.distribute.Strategy | None) -> str:
-    """Returns what error messages call a strategy; None stands for the default one."""
-    return "the default strategy" if strategy is None else type(strategy).__name__
-
-
 class MicroBatch(NamedTuple):
     """The gradients of a micro-batch of one replica, and where they go.
 
@@ -266,7 +274,7 @@ class MicroBatch(NamedTuple):
         if self.weight is None:
             return list(zip(self.sums, gradients, strict=True))
         present = [gradient for gradient in gradients if gradient is not None]
-        products = iter(_products(present, self.weight))
+        products = iter(multiplied_all(present, self.weight))
         return [
             (each, None if gradient is None else next(products))
             for each, gradient in zip(self.sums, gradients, strict=True)
@@ -291,6 +299,74 @@ class Taken(NamedTuple):
     is_absent: Callable[[], tf.Tensor]
 
 
+class KnownAbsences:
+    """The sets of variables whose gradients were None together in a micro-batch.
+
+    An optimizer is told in Python which variables it updates, but a graph learns only at run time
+    which variables had no gradient. The graph therefore has one branch for each set that is
+    possible: those of the micro-batches that are known when it is made, and their intersections.
+    If other variables turn out to have no gradient, their gradients are zeros.
+
+    Args:
+        checks: The checks of the `GradientAccumulator`, which know its title and its variables.
+
+    Attributes:
+        sets: The known sets.
+    """
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self.sets: set[Positions] = set()
+        self._graphs: set[tuple[Positions, frozenset[Positions]]] = set()
+        self._warned: set[str] = set()
+
+    def add(self, absent: Positions) -> None:
+        """Adds the set of a micro-batch, and logs a warning once if a graph lacks a branch for it.
+
+        Args:
+            absent: The positions of the variables whose gradients are None.
+        """
+        if absent in self.sets or len(self.sets) >= _MOST_SETS:
+            return
+        self.sets.add(absent)
+        for possible, branches in self._graphs:
+            if not {absent & branch for branch in (possible, *branches)} <= branches:
+                self.warn(absent, "in a function that was traced before (make it again)")
+
+    def branches(self, possible: Positions) -> list[Positions]:
+        """Returns the sets that the update of a graph may leave out, the largest ones first.
+
+        The last one is empty. A warning is logged once if there are too many.
+
+        Args:
+            possible: The positions of the variables whose gradients may all have been None.
+        """
+        found = {known & possible for known in self.sets} | {Positions()}
+        while len(found) <= _MOST_BRANCHES:
+            if (more := {one & other for one in found for other in found}) == found:
+                break
+            found = more
+        branches = sorted(found, key=lambda each: (-len(each), sorted(each)))
+        if len(branches) > _MOST_BRANCHES:
+            self.warn(possible, "in a function, which has no branch for each of so many sets")
+            branches = [*branches[: _MOST_BRANCHES - 1], Positions()]
+        self._graphs.add((possible, frozenset(branches)))
+        return branches
+
+    def warn(self, absent: Positions, where: str) -> None:
+        """Logs a warning once that an update may not leave out variables, and where it does not."""
+        if where not in self._warned:
+            self._warned.add(where)
+            names = [name_of(self._checks.variables[each]) for each in sorted(absent)]
+            _LOG.warning(
+                "%s: the gradients of the variables %s are None. They count as zeros %s. So "
+                "momentum and weight decay go on in an update in which all of them are None.",
+                self._checks.title,
+                ", ".join(names[:_MOST_NAMES] + ["..."] * (len(names) > _MOST_NAMES)),
+                where,
+            )
+
+
 class ReplicaAccumulators(Trackable):
     """The accumulators of each replica, which its first gradients and its first weight make.
 
@@ -298,6 +374,9 @@ class ReplicaAccumulators(Trackable):
         checks: The checks of the `GradientAccumulator`, which know its title and its variables.
         name: Name of the `GradientAccumulator`, with which those of the accumulators begin.
         reduction_type: "MEAN" or "SUM".
+
+    Attributes:
+        absences: The sets of variables that had no gradient.
 
     Raises:
         RuntimeError: Replicas make no common updates, or each would make its own object.
@@ -316,9 +395,53 @@ class ReplicaAccumulators(Trackable):
         self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
         # For each replica, how many gradients of each variable were None since the last take.
         self._absences: dict[int, _FoldingAccumulator] = {}
+        self.absences = KnownAbsences(checks)
         self._is_traced_without_weights = False
+        self._thread = threading.local()
 
-    def made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
+    @contextlib.contextmanager
+    def updating(self) -> Iterator[None]:
+        """Notes that this thread calls the optimizer for an update."""
+        self._thread.is_updating = True
+        try:
+            yield
+        finally:
+            self._thread.is_updating = False
+
+    def micro_batch(
+        self,
+        gradients: list[Gradient | None],
+        weight: tf.Tensor | None,
+        skips_non_finite: bool,
+    ) -> MicroBatch:
+        """Returns a micro-batch of checked gradients, and makes the accumulators if need be.
+
+        Args:
+            gradients: A gradient for each variable.
+            weight: Weight of the micro-batch: `[] float64`; None if it has none.
+            skips_non_finite: Whether to drop it if an element is not finite.
+
+        Raises:
+            RuntimeError: It is called outside of the functions that the strategy runs on replicas,
+                or by the optimizer that makes the update.
+        """
+        if getattr(self._thread, "is_updating", False):
+            raise RuntimeError(
+                f"{self._title} is used in a method of the optimizer that makes its update, so its "
+                "mean would be accumulated again and never be applied. Call it where the "
+                "gradients are computed, with an optimizer whose methods do not call it."
+            )
+        sums = self._made_for(gradients)
+        with explaining_graphs(self._title, "accumulate"):
+            is_skipped = skips_non_finite and is_any_not_finite(gradients, weight)
+        weight_sum = None if weight is None else self._weight_sum_made()
+        micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
+        self.absences.add(micro_batch.absent)
+        if micro_batch.absent and self.strategy_of_workers is not None:
+            self.absences.warn(micro_batch.absent, "under a strategy with several workers")
+        return micro_batch
+
+    def _made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
         """Returns the accumulators of this replica. If there are none, the gradients make them.
 
         A variable whose first gradient is None has a sparse accumulator, which needs no memory as
@@ -348,7 +471,7 @@ class ReplicaAccumulators(Trackable):
         """Makes the accumulators of a replica."""
         # Error messages of the operations contain the names of the accumulators.
         names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
-        device = _device_of(replica, strategy)
+        device = device_of(replica, strategy)
         sums = _make_sums(device, names, self._variables, are_sparse, self._reduction_type)
         for position, each in enumerate(sums):
             self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
@@ -366,7 +489,7 @@ class ReplicaAccumulators(Trackable):
             RuntimeError: A function was traced that takes means without dividing by weights.
         """
         self._check_is_not_traced_without_weights()
-        weights = WeightSum(f"{self._name}/weights", _device_of(replica, strategy))
+        weights = WeightSum(f"{self._name}/weights", device_of(replica, strategy))
         self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
         self._weights[replica] = weights
 
@@ -452,7 +575,7 @@ class ReplicaAccumulators(Trackable):
             if kinds["weights"] and replica not in self._weights:
                 self._make_weights(replica, self._strategy)
 
-    def weight_sum_made(self) -> WeightSum | None:
+    def _weight_sum_made(self) -> WeightSum | None:
         """Returns the weights of this replica, which the first call makes; None for sums.
 
         Raises:
@@ -477,45 +600,49 @@ class ReplicaAccumulators(Trackable):
                 each.apply(gradient, step) for each, gradient in targets if each.is_dense
             ]
 
-    def apply_and_take(
-        self, micro_batch: MicroBatch, num_required: TensorLike, num_accumulated: tf.Tensor
-    ) -> Taken:
+    def apply_and_take(self, micro_batch: MicroBatch, num_required: TensorLike) -> Taken:
         """Applies the gradients of a micro-batch, and takes what the accumulators then have.
 
         Args:
             micro_batch: The micro-batch.
-            num_required: Number of micro-batches that are enough: `[] int32`.
-            num_accumulated: Number of micro-batches of this replica, this one included: `[] int32`.
+            num_required: Number of micro-batches that the take requires: `[] int32`.
+
+        Raises:
+            tf.errors.InvalidArgumentError: An accumulator then has too few. Nothing was applied.
         """
-        step = local_step(micro_batch.is_skipped)
-        targets = micro_batch.targets()
-        applied = self._apply_all_but_dense(micro_batch, targets, step)
-        with (
-            tf.control_dependencies(applied[-1:]),
-            self._counts_taken(num_required, num_accumulated) as (required, factor, is_absent),
-        ):
-            gradients = [
-                each.apply_and_take(gradient, step, required, factor)
-                if each.is_dense
-                else each.take(required, factor)
-                for each, gradient in targets
-            ]
+        number = _lowest(micro_batch.sums) + micro_batch.num_added()
+        with self._checks.has_enough(number, num_required):
+            step = local_step(micro_batch.is_skipped)
+            targets = micro_batch.targets()
+            applied = self._apply_all_but_dense(micro_batch, targets, step)
+            with (
+                tf.control_dependencies(applied[-1:]),
+                self._counts_taken(num_required, number) as (required, factor, is_absent),
+            ):
+                gradients = [
+                    each.apply_and_take(gradient, step, required, factor)
+                    if each.is_dense
+                    else each.take(required, factor)
+                    for each, gradient in targets
+                ]
         return Taken(gradients, is_absent)
 
-    def take(
-        self,
-        sums: Sequence[VariableSum],
-        num_required: TensorLike,
-        num_accumulated: tf.Tensor,
-    ) -> Taken:
-        """Takes what the accumulators of this replica have. It has been checked to be enough.
+    def take(self, num_required: TensorLike) -> Taken:
+        """Takes what the accumulators of this replica have.
 
         Args:
-            sums: The accumulators.
-            num_required: Number of micro-batches that are enough: `[] int32`.
-            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+            num_required: Number of micro-batches that the take requires: `[] int32`.
+
+        Raises:
+            tf.errors.InvalidArgumentError: An accumulator has too few. Nothing was taken.
         """
-        with self._counts_taken(num_required, num_accumulated) as (required, factor, is_absent):
+        sums = self.of_this_replica() or []
+        number = _lowest(sums)
+        with (
+            self._checks.has_enough(number, num_required),
+            explaining_graphs(self._title, "take"),
+            self._counts_taken(num_required, number) as (required, factor, is_absent),
+        ):
             gradients = [each.take(required, factor) for each in sums]
         return Taken(gradients, is_absent)
 
@@ -570,6 +697,7 @@ class ReplicaAccumulators(Trackable):
         """
         made = ReplicaAccumulators(checks or self._checks, self._name, self._reduction_type)
         made._strategy = self._strategy
+        made.absences.sets |= self.absences.sets
         return made
 
     def _apply_all_but_dense(
@@ -734,56 +862,13 @@ def _multiplied(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
     """Multiplies a gradient by a factor, `[] float64`. A factor of 0 sets all elements to zero."""
     if factor is None:
         return gradient
-    return _with_values(gradient, multiplied(_values(gradient), factor))
+    return with_values(gradient, multiplied(values_of(gradient), factor))
 
 
-def _values(gradient: Gradient) -> tf.Tensor:
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+def _lowest(sums: Sequence[VariableSum]) -> tf.Tensor:
+    return lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
 
 
-def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return values
-
-
-def _products(gradients: Sequence[Gradient], factor: tf.Tensor) -> list[Gradient]:
-    """Multiplies gradients by a factor, `[] float64`.
-
-    One operation multiplies many gradients, because to start one takes longer than to multiply
-    a thousand numbers. In a graph it would wait for all of them, and keep them in memory. So a
-    graph multiplies large gradients one by one, as soon as they are computed.
-    """
-    products = [_values(one) for one in gradients]
-    together: dict[tf.DType, list[int]] = {}
-    has_gpu = bool(tf.config.list_logical_devices("GPU"))  # The operation has no kernel for it.
-    is_eager = tf.executing_eagerly()
-    if is_eager and not has_gpu and len({values.dtype for values in products}) == 1:
-        # This takes less time than the general case.
-        made = ops.condacc_multiply(products, factor)
-        return [_with_values(one, product) for one, product in zip(gradients, made, strict=True)]
-    for position, values in enumerate(products):
-        if not has_gpu and (is_eager or _is_small(values)):
-            together.setdefault(values.dtype, []).append(position)
-        else:
-            products[position] = multiplied(values, factor)
-    for positions in together.values():
-        size = len(positions) if is_eager else _MAX_TOGETHER
-        for begin in range(0, len(positions), size):
-            some = positions[begin : begin + size]
-            made = ops.condacc_multiply([products[position] for position in some], factor)
-            for position, product in zip(some, made, strict=True):
-                products[position] = product
-    return [_with_values(one, product) for one, product in zip(gradients, products, strict=True)]
-
-
-def _is_small(values: tf.Tensor) -> bool:
-    number = values.shape.num_elements()
-    return number is not None and number <= _MAX_SMALL
-
-
-def _device_of(replica_id: int, strategy: tf.distribute.Strategy | None) -> str | None:
-    if strategy is None:
-        return None
-    devices = strategy.extended.worker_devices
-    return devices[replica_id % len(devices)]
+def positions_of(absent: Iterable[bool]) -> Positions:
+    """Returns the positions at which an iterable is true."""
+    return frozenset(position for position, is_absent in enumerate(absent) if is_absent)

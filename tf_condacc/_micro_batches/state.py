@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_condacc._micro_batches.absences import KnownAbsences, Positions
-from tf_condacc._micro_batches.replicas import Layout, ReplicaAccumulators
-from tf_condacc._micro_batches.workers import Gatherer, own_replicas
+from tf_condacc._micro_batches.replicas import Layout, Positions, ReplicaAccumulators
+from tf_condacc._micro_batches.strategies import Gatherer, own_replicas
 from tf_condacc._ops.native import ops
 from tf_condacc._state import State
 
@@ -29,15 +28,13 @@ class GradientAccumulatorState(State):
 
     Args:
         replicas: The accumulators of the object.
-        absences: The sets of variables that had no gradients.
         title: What error messages call the object.
     """
 
     _TYPES = {"layout": tf.string, "sizes": tf.int64, "states": tf.uint8}
 
-    def __init__(self, replicas: ReplicaAccumulators, absences: KnownAbsences, title: str) -> None:
+    def __init__(self, replicas: ReplicaAccumulators, title: str) -> None:
         self._replicas = replicas
-        self._absences = absences
         self._title = title
         self._gatherer: Gatherer | None = None
 
@@ -47,7 +44,7 @@ class GradientAccumulatorState(State):
         text = {
             "version": _VERSION,
             "spec": self._replicas.spec(),
-            "absences": sorted(map(sorted, self._absences.sets)),
+            "absences": sorted(map(sorted, self._replicas.absences.sets)),
             "replicas": layout,
         }
         return {
@@ -110,7 +107,7 @@ class GradientAccumulatorState(State):
             restored = {**dict(zip(self._replicas.roles(own), new_states, strict=True)), **given}
         self._replace([restored[each] for each in self._replicas.roles(own)])
         for each in sets:
-            self._absences.add(each)
+            self._replicas.absences.add(each)
         return None
 
     def _restore_in_graph(self, sizes: tf.Tensor, states: tf.Tensor) -> tf.Operation:
