@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -19,8 +19,8 @@ from tf_condacc._micro_batches.checks import (
 from tf_condacc._micro_batches.replicas import (
     MicroBatch,
     Positions,
+    Replica,
     ReplicaAccumulators,
-    VariableSum,
     positions_of,
 )
 from tf_condacc._micro_batches.state import GradientAccumulatorState
@@ -184,9 +184,9 @@ class GradientAccumulator(Trackable):
                 have been accumulated; `reset` discards them.
         """
         micro_batch = self._checked_micro_batch(gradients, weight)
-        with tf.control_dependencies(self._replicas.apply(micro_batch)):
-            required = self._num_required(micro_batch.sums)
-            return micro_batch.sums[0].accumulator.num_accumulated() >= required
+        with tf.control_dependencies(micro_batch.apply()):
+            required = self._num_required(micro_batch.replica)
+            return micro_batch.replica.first.num_accumulated() >= required
 
     @not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient | None]:
@@ -212,13 +212,13 @@ class GradientAccumulator(Trackable):
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
         self._discard_if_only_variables_are_restored()
-        sums = self._replicas.of_this_replica()
-        if sums is None:
+        replica = self._replicas.of_this_replica()
+        if replica is None:
             raise RuntimeError(
                 f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
                 "and trace functions that take after that."
             )
-        required = self._num_required(sums) if num_required is None else num_required
+        required = self._num_required(replica) if num_required is None else num_required
         gradients, is_absent = self._replicas.take(required)
         absent = positions_of(is_absent().numpy()) if tf.executing_eagerly() else Positions()
         return [
@@ -289,21 +289,20 @@ class GradientAccumulator(Trackable):
         self._checks.optimizer(optimizer, self._skips_non_finite)
         clipping = self._checks.clipping(clipnorm, global_clipnorm, clipvalue, arguments)
         micro_batch = self._checked_micro_batch(gradients, weight)
-        first, required = micro_batch.sums[0].accumulator, self._num_required(micro_batch.sums)
+        first, required = micro_batch.replica.first, self._num_required(micro_batch.replica)
         update = functools.partial(
             Update, self._replicas, self._checks, optimizer, clipping, arguments, micro_batch.absent
         )
         if tf.distribute.has_strategy():
-            with tf.control_dependencies(self._replicas.apply(micro_batch)):
+            with tf.control_dependencies(micro_batch.apply()):
                 complete = first.num_accumulated() >= required
             return update(functools.partial(self._replicas.take, required)).make_if(complete)
         # Unless micro-batches can be skipped, it is known before the gradients are computed whether
         # this one completes an update. So the gradients that an optimizer does not need together
         # update their variables as soon as they are computed.
         complete = first.num_accumulated() + micro_batch.num_added() >= required
-        take = functools.partial(self._replicas.apply_and_take, micro_batch, required)
-        apply = functools.partial(self._replicas.apply, micro_batch)
-        return update(take).make_if(complete, otherwise=apply)
+        take = functools.partial(micro_batch.apply_and_take, required)
+        return update(take).make_if(complete, otherwise=micro_batch.apply)
 
     @not_converted
     def apply_remainder(
@@ -331,11 +330,11 @@ class GradientAccumulator(Trackable):
         self._checks.optimizer(optimizer, self._skips_non_finite)
         clipping = self._checks.clipping(clipnorm, global_clipnorm, clipvalue, arguments)
         self._discard_if_only_variables_are_restored()
-        sums = self._replicas.of_this_replica()
-        self._checks.in_use(sums is not None, "apply_remainder")
-        if sums is None:
+        replica = self._replicas.of_this_replica()
+        self._checks.in_use(replica is not None, "apply_remainder")
+        if replica is None:
             return tf.constant(False)
-        is_left = sums[0].accumulator.num_accumulated() > 0
+        is_left = replica.first.num_accumulated() > 0
         all_positions = Positions(range(len(self._variables)))
         take = functools.partial(self._replicas.take, 1)
         update = Update(
@@ -355,9 +354,9 @@ class GradientAccumulator(Trackable):
                 made before the first `accumulate`.
         """
         self._discard_if_only_variables_are_restored()
-        sums = self._replicas.of_any_replica()
-        self._checks.in_use(sums is not None, "num_accumulated")
-        return tf.constant(0) if sums is None else sums[0].accumulator.num_accumulated()
+        replica = self._replicas.of_any_replica()
+        self._checks.in_use(replica is not None, "num_accumulated")
+        return tf.constant(0) if replica is None else replica.first.num_accumulated()
 
     @not_converted
     def num_skipped(self) -> tf.Tensor:
@@ -368,10 +367,10 @@ class GradientAccumulator(Trackable):
         Raises:
             RuntimeError: As in `num_accumulated`.
         """
-        sums = self._replicas.of_any_replica()
-        self._checks.in_use(sums is not None, "num_skipped")
+        replica = self._replicas.of_any_replica()
+        self._checks.in_use(replica is not None, "num_skipped")
         zero = tf.constant(0, tf.int64)
-        return zero if sums is None else sums[0].accumulator.num_dropped()
+        return zero if replica is None else replica.first.num_dropped()
 
     @not_converted
     def reset(self) -> tf.Operation | None:
@@ -414,10 +413,10 @@ class GradientAccumulator(Trackable):
 
     def _discard_because(self, reason: str) -> None:
         """Discards what is accumulated, because other weights take the place of the variables'."""
-        sums = self._replicas.of_first_replica()
-        if sums is None or not tf.executing_eagerly():
+        replica = self._replicas.of_first_replica()
+        if replica is None or not tf.executing_eagerly():
             return
-        number = int(sums[0].accumulator.num_accumulated())
+        number = int(replica.first.num_accumulated())
         if number > 0:
             text = "%s discards %d accumulated micro-batches, because %s."
             _LOG.warning(text, self._title, number, reason)
@@ -446,9 +445,9 @@ class GradientAccumulator(Trackable):
         if now[0] == before[0] and now != before:
             self._discard_because("its variables were restored from a checkpoint, and it was not")
 
-    def _num_required(self, sums: Sequence[VariableSum]) -> int | tf.Tensor:
+    def _num_required(self, replica: Replica) -> int | tf.Tensor:
         """Returns how many micro-batches the next update has: `[] int32`."""
-        return self._checks.number_of(self._num_micro_batches, sums[0].accumulator.global_step)
+        return self._checks.number_of(self._num_micro_batches, replica.first.global_step)
 
     def _checked_micro_batch(
         self, gradients: Iterable[Gradient | None], weight: TensorLike | None
@@ -461,8 +460,8 @@ class GradientAccumulator(Trackable):
 
     def _counts(self) -> tuple[int, int, int]:
         """Returns how many updates, further micro-batches and skipped ones there were, eagerly."""
-        sums = self._replicas.of_first_replica()
-        if sums is None:
+        replica = self._replicas.of_first_replica()
+        if replica is None:
             return 0, 0, 0
-        first = sums[0].accumulator
+        first = replica.first
         return int(first.global_step()), int(first.num_accumulated()), int(first.num_dropped())

@@ -58,7 +58,7 @@ class GradientAccumulatorState(State):
         layout = self._replicas.layout()
         strategy = self._replicas.strategy_of_workers
         if strategy is None:
-            return layout, _saved(self._replicas.handles(layout))
+            return layout, _saved(self._replicas.handles())
         if not tf.executing_eagerly():
             raise RuntimeError(
                 f"{self._title} has replicas on several workers, which can save it only in eager "
@@ -103,7 +103,7 @@ class GradientAccumulatorState(State):
         if len(given) < len(self._replicas.roles(own)):
             new = self._replicas.emptied()
             new.make_all(own)
-            new_states = _saved(new.handles(own))
+            new_states = _saved(new.handles())
             restored = {**dict(zip(self._replicas.roles(own), new_states, strict=True)), **given}
         self._replace([restored[each] for each in self._replicas.roles(own)])
         for each in sets:
@@ -112,7 +112,7 @@ class GradientAccumulatorState(State):
 
     def _restore_in_graph(self, sizes: tf.Tensor, states: tf.Tensor) -> tf.Operation:
         """Returns the operation that restores the accumulators, which cannot depend on a tensor."""
-        handles = self._replicas.handles(self._replicas.layout())
+        handles = self._replicas.handles()
         is_right = tf.equal(tf.size(sizes), len(handles))
         text = (
             f"{self._title}: the checkpoint does not have the state of as many accumulators as "
@@ -126,7 +126,7 @@ class GradientAccumulatorState(State):
 
     def _replace(self, states: Sequence[tf.Tensor]) -> None:
         """Replaces the states of all accumulators, or of none of them if one raises an error."""
-        handles = self._replicas.handles(self._replicas.layout())
+        handles = self._replicas.handles()
         try:
             before = _saved(handles)
         except tf.errors.InvalidArgumentError:  # A gradient on a GPU has a bad index.
