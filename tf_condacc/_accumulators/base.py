@@ -122,16 +122,7 @@ class ConditionalAccumulatorBase(Trackable):
 
     @classmethod
     def _made_deterministic(cls, num_contributors: int, *arguments: Any) -> Any:
-        """Makes an accumulator that adds gradients in the order of their contributors.
-
-        Args:
-            num_contributors: Number of contributors.
-            *arguments: The arguments of the constructor.
-
-        Raises:
-            TypeError: `num_contributors` is not an integer.
-            ValueError: `num_contributors` is lower than 1.
-        """
+        """Makes an accumulator of contributors. The arguments that follow are the constructor's."""
         expected = f"{cls.__name__}.deterministic() expects num_contributors >= 1"
         if not isinstance(num_contributors, numbers.Integral) or isinstance(num_contributors, bool):
             raise TypeError(f"{expected}, an integer, got {num_contributors!r}.")
@@ -275,11 +266,6 @@ class ConditionalAccumulatorBase(Trackable):
         """Makes an accumulator with the constructor's arguments, and returns its handle.
 
         In eager mode, each call makes a new accumulator unless `shared_name` is given.
-
-        Raises:
-            TypeError: `dtype` is not supported.
-            ValueError: The kind does not have `reduction_type`; or it is a mean, and `dtype` is an
-                integer type.
         """
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
         attributes = dict(self._ATTRIBUTES)
@@ -294,11 +280,9 @@ class ConditionalAccumulatorBase(Trackable):
             _warn_of_arrival(name)
 
         # This function must not refer to `self`: `self` refers to it, which would make a cycle.
-        def make(anonymous: bool) -> tf.Tensor:
-            return _make_accumulator(
-                make_op, dtype, shape, anonymous, shared_name, name, reduction_type
-            )
-
+        make = functools.partial(
+            _make_accumulator, make_op, dtype, shape, shared_name, name, reduction_type
+        )
         if not tf.executing_eagerly():
             return make(False)
         resource = _ExportableResource(make)
@@ -397,8 +381,7 @@ class ConditionalAccumulatorBase(Trackable):
         Args:
             read: Function of the operation that reads the counter.
             what: Last part of the operation's default name. The first part is the accumulator's
-                name. An accumulator that was made eagerly has none: the first part is then the
-                prefix of the op types of TensorFlow's own accumulators.
+                name or, if it was made eagerly and has none, `_STATE_PREFIX`.
             name: Name of the operation; None for the default.
         """
         if name is None and self._name and not self._name.endswith("/"):
@@ -411,9 +394,7 @@ class ConditionalAccumulatorBase(Trackable):
         name: str | None,
         pack: Callable[[Sequence[tf.Tensor]], _Taken],
     ) -> _Taken:
-        """Takes gradients, waiting for them if necessary.
-
-        In eager mode, Ctrl-C ends the wait.
+        """Takes gradients, waiting for them if necessary. In eager mode, Ctrl-C ends the wait.
 
         Args:
             num_required: Number of gradients to wait for: `[] int32`.
@@ -453,11 +434,7 @@ class ConditionalAccumulatorBase(Trackable):
         global_step: TensorLike | None,
         pack: Callable[[Sequence[tf.Tensor]], Any],
     ) -> TryTakeResult:
-        """Takes gradients without waiting.
-
-        The arguments are those of `_take` and a step: if it is not None, gradients are taken only
-        at that step of the accumulator.
-        """
+        """Takes gradients without waiting. Arguments are those of `try_take_grad`, and `pack`."""
         steps = [] if global_step is None else [self._step(global_step, "global_step")]
         if tf.executing_eagerly():
             taken, *outputs = execute(
@@ -504,25 +481,19 @@ def _make_accumulator(
     make_op: Callable[..., tf.Tensor],
     dtype: DTypeLike,
     shape: ShapeLike,
-    anonymous: bool,
     shared_name: str | None,
     name: str,
     reduction_type: str,
+    anonymous: bool,
 ) -> tf.Tensor:
-    """Makes an accumulator and returns its handle.
+    """Makes an accumulator and returns its handle: `[] resource`.
+
+    Further arguments are those of the constructor.
 
     Args:
         make_op: Function of the operation that makes accumulators of the kind.
-        dtype: Data type of the gradients.
-        shape: Shape of the gradients; None if unknown.
         anonymous: Whether each execution of the operation makes a new accumulator. Ignored if
             `shared_name` is given.
-        shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
-        name: Name of the operation.
-        reduction_type: How gradients are reduced. None stands for "MEAN".
-
-    Returns:
-        The handle: `[] resource`.
 
     Raises:
         tf.errors.NotFoundError: The process of the current device has not imported this package.

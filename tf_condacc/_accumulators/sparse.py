@@ -7,16 +7,37 @@ Mirrors ``tf.compat.v1.SparseConditionalAccumulator``, also known as
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
 from tf_condacc._accumulators.contributions import was_added
-from tf_condacc._accumulators.sparse_gradient import SparseGradient, as_slices, no_shape
-from tf_condacc._ops.host import host_int64
+from tf_condacc._ops.host import host_int64, on_host
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
+
+
+class SparseGradient(NamedTuple):
+    """A sparse gradient: some rows of a tensor.
+
+    Example:
+        >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
+        >>> accumulator.apply_grad(grad_indices=[3], grad_values=[[4.0]])
+        >>> indices, values, shape = accumulator.take_grad(num_required=1)
+        >>> print(indices.numpy(), values.numpy(), shape.numpy())
+        [3] [[4.]] [10  1]
+
+    Attributes:
+        indices: Row numbers: `[nnz] int64`.
+        values: The rows: `[nnz, d1, …] dtype`.
+        shape: Shape of the tensor that the rows belong to: `[rank] int64`.
+    """
+
+    indices: tf.Tensor
+    values: tf.Tensor
+    shape: tf.Tensor
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
@@ -353,12 +374,15 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """Converts the shape of a gradient, or None, to an input of an operation."""
         if shape is not None:
             return host_int64(shape)
-        if not tf.executing_eagerly():
-            return no_shape()
-        if self._no_shape is None:
-            self._no_shape = no_shape()
-        return self._no_shape
+        if self._no_shape is not None and tf.executing_eagerly():
+            return self._no_shape
+        with on_host():
+            no_shape = tf.constant([], tf.int64)  # It stands for an unknown shape.
+        if tf.executing_eagerly():
+            self._no_shape = no_shape
+        return no_shape
 
 
 def _slices(outputs: Sequence[tf.Tensor]) -> tf.IndexedSlices:
-    return as_slices(SparseGradient._make(outputs))
+    indices, values, shape = outputs
+    return tf.IndexedSlices(values, indices, dense_shape=shape)

@@ -48,7 +48,9 @@ class GradientAccumulator(Trackable):
     are of equal size. If they are not, give each the number of its examples, or of its tokens, as a
     weight: with the gradients ``g`` and weights ``w``, an update is then made from
     ``sum(w * g) / sum(w)``, in which a micro-batch without a weight counts as 1. Under a strategy
-    the sums are those of all replicas.
+    the sums are those of all replicas. A micro-batch of weight 0 counts as one of the micro-batches
+    and adds zeros, even if its gradients are not finite. If all weights are 0, the mean is 0. Each
+    gradient is multiplied by the weight in its own data type.
 
     Each replica adds its gradients in the order of the calls, so its result has the same bits in
     each run. It is the strategy that adds up the replicas' results.
@@ -159,10 +161,7 @@ class GradientAccumulator(Trackable):
                 them in turn. `take` returns ``tf.IndexedSlices`` if the variable's first gradient
                 was, or if it was None and a later one was.
             weight: Weight of the micro-batch, such as the number of examples over which its loss
-                is a mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
-                as one of the micro-batches and adds zeros, even if its gradients are not finite. If
-                all weights are 0, the mean is 0. Each gradient is multiplied by the weight in its
-                own data type.
+                is a mean: `[]`, a real number. None counts as 1.
 
         Returns:
             True if enough micro-batches are accumulated for a take: `[] bool`. A micro-batch that

@@ -36,11 +36,7 @@ class Clipping(NamedTuple):
 
 
 def checked_variables(title: str, variables: Iterable[VariableLike]) -> list[VariableLike]:
-    """Returns variables as a list.
-
-    Args:
-        title: What error messages call the object.
-        variables: The variables.
+    """Returns variables as a list. Error messages begin with `title`.
 
     Raises:
         TypeError: They are not a list of variables.
@@ -104,8 +100,8 @@ class Checks:
         """Returns how many micro-batches the next update has: `[] int32`.
 
         Args:
-            num_micro_batches: The number, or a function of the update.
-            update: Returns the number of updates that were made before: `[]`, an integer.
+            num_micro_batches: The number, or a function of the number of updates so far.
+            update: Returns this number: `[]`, an integer.
 
         Raises:
             TypeError: The function returns something else than an integer.
@@ -197,13 +193,7 @@ class Checks:
         return [gradient for gradient, _ in added_up(zip(checked, self.given, strict=True))]
 
     def weight(self, weight: TensorLike | None) -> tf.Tensor | None:
-        """Converts the weight of a micro-batch; its value is checked when the result is computed.
-
-        Args:
-            weight: The weight: `[]`, a real number. None stands for no weight.
-
-        Returns:
-            The weight: `[] float64`; None for None.
+        """Converts and checks the weight of a micro-batch: `[] float64`; None for no weight.
 
         Raises:
             TypeError: It is not a real number.
@@ -289,12 +279,8 @@ class Checks:
     ) -> Clipping | None:
         """Returns the clipping that arguments ask for, or None.
 
-        Args:
-            clipnorm: The highest norm of each gradient: `[]`, a number above 0. None, here and
-                below, stands for no such limit.
-            global_clipnorm: The highest norm of all gradients together: `[]`.
-            clipvalue: The highest absolute value of an element: `[]`.
-            others: The names of the arguments for the optimizer.
+        The limits are those of `GradientAccumulator.apply_gradients`. The others are the names of
+        the arguments for the optimizer.
 
         Raises:
             TypeError: A limit is not a real number, or one of `others` is another name of a limit.

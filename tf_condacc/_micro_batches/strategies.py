@@ -50,12 +50,7 @@ def has_other_workers(strategy: tf.distribute.Strategy) -> bool:
 
 @contextlib.contextmanager
 def explaining_graphs(title: str, method: str) -> Iterator[None]:
-    """Explains the error of TensorFlow for communication in a graph inside that of the replicas.
-
-    Args:
-        title: What error messages call the object.
-        method: The method that communicates.
-    """
+    """Explains the error of a method that communicates in a graph inside that of the replicas."""
     try:
         yield
     except RuntimeError as error:
