@@ -78,7 +78,7 @@ class ConditionalAccumulatorBase(Trackable):
     All methods raise ValueError if the static shape of an argument is not the one that is
     described, and ``tf.errors.InvalidArgumentError`` if its shape is known only when the operation
     runs. If there is not enough memory, they raise ``tf.errors.ResourceExhaustedError``. An error
-    does not change the accumulator.
+    does not change the accumulator. The argument `name` is an optional name of the operation.
 
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.

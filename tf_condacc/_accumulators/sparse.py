@@ -148,12 +148,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Operation | None:
-        """Applies ``tf.IndexedSlices`` with `apply_grad`, which describes their parts.
+        """Applies ``tf.IndexedSlices``. Other arguments and errors are those of `apply_grad`.
 
         Args:
-            grad: The gradient.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
+            grad: The gradient. `apply_grad` describes its parts.
 
         Returns:
             The operation; None in eager mode.
@@ -243,7 +241,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         *,
         weight: TensorLike | None = None,
     ) -> tf.Tensor:
-        """Applies ``tf.IndexedSlices`` with `try_apply_grad`; its result is `[] bool`."""
+        """Applies ``tf.IndexedSlices``. Other arguments and errors are those of `try_apply_grad`.
+
+        Returns:
+            Whether the gradient was accumulated: `[] bool`.
+        """
         return self.try_apply_grad(
             grad.indices, grad.values, grad.dense_shape, local_step, name, weight=weight
         )
@@ -261,8 +263,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies a gradient of a contributor, and returns the outcome.
 
-        The rules are those of `ConditionalAccumulator.apply_contribution`. Other arguments are
-        those of `try_apply_grad`, and so are the errors. TensorFlow's own accumulator has no such
+        Rules and errors are those of `ConditionalAccumulator.apply_contribution`. Other arguments
+        and further errors are those of `try_apply_grad`. TensorFlow's own accumulator has no such
         method.
 
         Args:
@@ -291,7 +293,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str | None = None,
         weight: TensorLike | None = None,
     ) -> tf.Tensor:
-        """Applies ``tf.IndexedSlices`` with `apply_contribution`; its result is `[] int32`."""
+        """Applies ``tf.IndexedSlices``. Arguments and errors are those of `apply_contribution`.
+
+        Returns:
+            The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
+        """
         return self.apply_contribution(
             grad.indices, grad.values, contributor, grad.dense_shape, local_step, name, weight
         )
@@ -321,7 +327,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def take_indexed_slices_grad(
         self, num_required: TensorLike, name: str | None = None
     ) -> tf.IndexedSlices:
-        """Does what `take_grad` does, and returns the same parts as ``tf.IndexedSlices``."""
+        """Takes gradients. Arguments and errors are those of `take_grad`.
+
+        Returns:
+            The parts that `take_grad` returns, as ``tf.IndexedSlices``.
+        """
         # Not `self.take_grad`: as in the original, a subclass may override each method on its own.
         return self._take(num_required, name, _slices)
 
@@ -350,7 +360,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str | None = None,
         global_step: TensorLike | None = None,
     ) -> TryTakeResult:
-        """Does what `try_take_grad` does; the value of its result is ``tf.IndexedSlices``."""
+        """Takes gradients without waiting. Arguments and errors are those of `try_take_grad`.
+
+        Returns:
+            The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
+        """
         return self._try_take(num_required, name, global_step, _slices)
 
     def _apply(

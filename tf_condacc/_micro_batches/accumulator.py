@@ -218,7 +218,7 @@ class GradientAccumulator(Trackable):
                 "and trace functions that take after that."
             )
         required = self._num_required(replica) if num_required is None else num_required
-        gradients, is_absent = self._replicas.take(required)
+        gradients, is_absent = replica.take(required)
         absent = positions_of(is_absent().numpy()) if tf.executing_eagerly() else Positions()
         return [
             None if position in absent else gradient
