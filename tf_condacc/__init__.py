@@ -11,8 +11,7 @@ from tf_condacc._accumulators.contributions import ApplyOutcome
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.placement import PS_OPS, replica_device_setter
 from tf_condacc._accumulators.saving import saveables
-from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
-from tf_condacc._accumulators.sparse_gradient import SparseGradient
+from tf_condacc._accumulators.sparse import SparseConditionalAccumulator, SparseGradient
 from tf_condacc._build_info import build_info
 from tf_condacc._micro_batches.accumulator import GradientAccumulator
 from tf_condacc._optimizers.drop_stale.optimizer import DropStaleGradientOptimizer

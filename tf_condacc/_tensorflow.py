@@ -95,7 +95,8 @@ def last_restore(trackable: Any) -> int:
 def is_being_restored(trackable: Any) -> bool:
     """Returns whether a caller of this function restores an object from a checkpoint.
 
-    TensorFlow calls `_serialize_to_tensors` then as well, for the names and the data types.
+    TensorFlow calls `_serialize_to_tensors` then as well, for the names and the data types, and
+    passes nothing that tells so: only the local variables of its functions do.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:

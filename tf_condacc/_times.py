@@ -23,7 +23,7 @@ class Times:
     connections_secs: float = 5.0  # Connections are checked this often.
     lost_connection_secs: int = 20  # A connection to a machine that is silent so long is closed.
     poll_secs: int = 1  # A worker asks this often whether the variables are initialized.
-    opening_secs: float = 5.0  # A worker that waits for the gate calls `check_ended` this often.
+    opening_secs: float = 5.0  # A waiting worker asks this often whether the gate will open.
     tell_secs: float = 2.0  # How long the end of a session may wait for the gate's server.
     save_secs: float = 60.0  # A warning is logged if the workers of a strategy save so long.
 

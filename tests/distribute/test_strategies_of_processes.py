@@ -21,7 +21,7 @@ from tests.processes.clusters import ForkedCluster
 from tests.processes.isolated import isolated
 from tests.support.waiting import until
 from tf_condacc import ApplyOutcome, _times
-from tf_condacc._micro_batches import workers
+from tf_condacc._micro_batches import strategies
 
 pytestmark = [isolated(), pytest.mark.multi_worker]
 
@@ -110,7 +110,7 @@ def _continue_from_a_checkpoint(strategy: tf.distribute.Strategy, folder: Path) 
     else:
         until(warned.exists, "the first worker warns that it waits for the second one")
     with (
-        unittest.mock.patch.object(workers, "_LOG", log),
+        unittest.mock.patch.object(strategies, "_LOG", log),
         unittest.mock.patch.object(_times, "current", _times.Times(save_secs=0.25)),
     ):
         saved.checkpoint().save(str(folder / f"worker_{number}" / "saved"))

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from tf_condacc._accumulators import eager
+from tf_condacc._accumulators.contributions import contributor_id
 from tf_condacc._accumulators.weights import multiplied, weight_input
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
 from tf_condacc._ops.missing_library import explained
@@ -74,6 +75,11 @@ class ConditionalAccumulatorBase(Trackable):
     are restored from a checkpoint or a file that was saved without the accumulator, it keeps its
     gradients, which are those of other weights: call `reset` then.
 
+    All methods raise ValueError if the static shape of an argument is not the one that is
+    described, and ``tf.errors.InvalidArgumentError`` if its shape is known only when the operation
+    runs. If there is not enough memory, they raise ``tf.errors.ResourceExhaustedError``. An error
+    does not change the accumulator. The argument `name` is an optional name of the operation.
+
     Mirrors ``tf.compat.v1.ConditionalAccumulatorBase``, and adds `num_dropped`, `global_step` and
     `reset`.
 
@@ -93,6 +99,7 @@ class ConditionalAccumulatorBase(Trackable):
     _ATTRIBUTES: Mapping[str, Any] = {}  # Attributes of the op that makes the accumulator.
     _GRADIENT_PREFIX: str
     _STATE_PREFIX: str
+    _apply: Callable[..., tf.Tensor]  # Runs the operation that applies a gradient.
     # Whether gradients are applied one after another, so that their order is the same in each run.
     _HAS_FIXED_ORDER = False
 
@@ -115,16 +122,7 @@ class ConditionalAccumulatorBase(Trackable):
 
     @classmethod
     def _made_deterministic(cls, num_contributors: int, *arguments: Any) -> Any:
-        """Makes an accumulator that adds gradients in the order of their contributors.
-
-        Args:
-            num_contributors: Number of contributors.
-            *arguments: The arguments of the constructor.
-
-        Raises:
-            TypeError: `num_contributors` is not an integer.
-            ValueError: `num_contributors` is lower than 1.
-        """
+        """Makes an accumulator of contributors. The arguments that follow are the constructor's."""
         expected = f"{cls.__name__}.deterministic() expects num_contributors >= 1"
         if not isinstance(num_contributors, numbers.Integral) or isinstance(num_contributors, bool):
             raise TypeError(f"{expected}, an integer, got {num_contributors!r}.")
@@ -156,11 +154,7 @@ class ConditionalAccumulatorBase(Trackable):
 
     @not_converted
     def num_accumulated(self, name: str | None = None) -> tf.Tensor:
-        """Returns the number of gradients accumulated now: `[] int32`.
-
-        Args:
-            name: Optional name of the operation.
-        """
+        """Returns the number of gradients accumulated now: `[] int32`."""
         return self._read(lowest_num_accumulated, "NumAccumulated", name)
 
     @not_converted
@@ -168,9 +162,6 @@ class ConditionalAccumulatorBase(Trackable):
         """Returns the number of stale gradients dropped so far: `[] int64`.
 
         TensorFlow's own accumulators do not count them.
-
-        Args:
-            name: Optional name of the operation.
         """
         return self._read(ops.condacc_accumulator_num_dropped, "NumDropped", name)
 
@@ -180,9 +171,6 @@ class ConditionalAccumulatorBase(Trackable):
 
         Gradients with a lower local step are stale. TensorFlow's own accumulators do not return
         their step.
-
-        Args:
-            name: Optional name of the operation.
         """
         return self._read(ops.condacc_accumulator_global_step, "GlobalStep", name)
 
@@ -201,11 +189,6 @@ class ConditionalAccumulatorBase(Trackable):
 
         Returns:
             The operation; None in eager mode.
-
-        Raises:
-            ValueError: The static shape of `new_global_step` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
-                operation runs.
         """
         return ops.condacc_accumulator_set_global_step(
             self._accumulator_ref,
@@ -228,13 +211,6 @@ class ConditionalAccumulatorBase(Trackable):
 
         Returns:
             The number of gradients that were discarded: `[] int64`.
-
-        Raises:
-            ValueError: The static shape of `new_global_step` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `new_global_step` is not a scalar. Raised when the
-                operation runs.
-            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
-                changed.
         """
         return ops.condacc_accumulator_reset(
             self._accumulator_ref,
@@ -290,11 +266,6 @@ class ConditionalAccumulatorBase(Trackable):
         """Makes an accumulator with the constructor's arguments, and returns its handle.
 
         In eager mode, each call makes a new accumulator unless `shared_name` is given.
-
-        Raises:
-            TypeError: `dtype` is not supported.
-            ValueError: The kind does not have `reduction_type`; or it is a mean, and `dtype` is an
-                integer type.
         """
         self._made_with = (dtype, shape, shared_name, name, reduction_type)
         attributes = dict(self._ATTRIBUTES)
@@ -309,11 +280,9 @@ class ConditionalAccumulatorBase(Trackable):
             _warn_of_arrival(name)
 
         # This function must not refer to `self`: `self` refers to it, which would make a cycle.
-        def make(anonymous: bool) -> tf.Tensor:
-            return _make_accumulator(
-                make_op, dtype, shape, anonymous, shared_name, name, reduction_type
-            )
-
+        make = functools.partial(
+            _make_accumulator, make_op, dtype, shape, shared_name, name, reduction_type
+        )
         if not tf.executing_eagerly():
             return make(False)
         resource = _ExportableResource(make)
@@ -378,26 +347,33 @@ class ConditionalAccumulatorBase(Trackable):
         """Returns the type of such an operation: for "try_take", "Condacc>DenseTryTake"."""
         return "Condacc>" + f"{self._KIND}_{verb}".title().replace("_", "")
 
-    def _weighted(
-        self, gradient: TensorLike, weight: TensorLike | None
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Converts a gradient, or the values of a sparse one, and multiplies it by its weight.
+    def _outcome(
+        self,
+        gradient: TensorLike,
+        local_step: TensorLike,
+        name: str | None = None,
+        weight: TensorLike | None = None,
+        contributors: Sequence[TensorLike] = (),
+        **rows: TensorLike | None,
+    ) -> tf.Tensor:
+        """Applies a gradient, and returns the outcome, as `apply_contribution` does: `[] int32`.
 
         Args:
-            gradient: The gradient.
-            weight: Its weight: `[] real number`; None if it has none.
-
-        Returns:
-            The product, and a list of the weight, `[] float64`, which is empty if there is none.
-
-        Raises:
-            TypeError: `weight` is not a real number, or the gradient is one of integers.
+            gradient: The gradient, or the values of a sparse one.
+            local_step: The step at which the gradient was computed: `[] int64`.
+            name: Name of the operation; None for that of `apply_grad`.
+            weight: Weight of the gradient: `[] real number`; None if it has none.
+            contributors: The contributor: `[] integer`; empty if there is none.
+            **rows: The `indices` and the `shape` of a sparse gradient.
         """
-        converted = self._converted(gradient)
-        if weight is None:
-            return converted, []
-        factor = weight_input(weight, self._tensor_dtype, self._name)
-        return multiplied(converted, factor), [factor]
+        ids = [contributor_id(each, self._name) for each in contributors]
+        converted, weights = self._converted(gradient), []
+        if weight is not None:
+            weights = [weight_input(weight, self._tensor_dtype, self._name)]
+            converted = multiplied(converted, weights[0])
+        step = self._step(local_step, "local_step")
+        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
+        return self._apply(step, converted, ids, weights, name, **rows)
 
     def _read(self, read: Callable[..., tf.Tensor], what: str, name: str | None) -> tf.Tensor:
         """Reads a counter of the accumulator.
@@ -405,8 +381,7 @@ class ConditionalAccumulatorBase(Trackable):
         Args:
             read: Function of the operation that reads the counter.
             what: Last part of the operation's default name. The first part is the accumulator's
-                name. An accumulator that was made eagerly has none: the first part is then the
-                prefix of the op types of TensorFlow's own accumulators.
+                name or, if it was made eagerly and has none, `_STATE_PREFIX`.
             name: Name of the operation; None for the default.
         """
         if name is None and self._name and not self._name.endswith("/"):
@@ -419,9 +394,7 @@ class ConditionalAccumulatorBase(Trackable):
         name: str | None,
         pack: Callable[[Sequence[tf.Tensor]], _Taken],
     ) -> _Taken:
-        """Takes gradients, waiting for them if necessary.
-
-        In eager mode, Ctrl-C ends the wait.
+        """Takes gradients, waiting for them if necessary. In eager mode, Ctrl-C ends the wait.
 
         Args:
             num_required: Number of gradients to wait for: `[] int32`.
@@ -461,11 +434,7 @@ class ConditionalAccumulatorBase(Trackable):
         global_step: TensorLike | None,
         pack: Callable[[Sequence[tf.Tensor]], Any],
     ) -> TryTakeResult:
-        """Takes gradients without waiting.
-
-        The arguments are those of `_take` and a step: if it is not None, gradients are taken only
-        at that step of the accumulator.
-        """
+        """Takes gradients without waiting. Arguments are those of `try_take_grad`, and `pack`."""
         steps = [] if global_step is None else [self._step(global_step, "global_step")]
         if tf.executing_eagerly():
             taken, *outputs = execute(
@@ -512,25 +481,19 @@ def _make_accumulator(
     make_op: Callable[..., tf.Tensor],
     dtype: DTypeLike,
     shape: ShapeLike,
-    anonymous: bool,
     shared_name: str | None,
     name: str,
     reduction_type: str,
+    anonymous: bool,
 ) -> tf.Tensor:
-    """Makes an accumulator and returns its handle.
+    """Makes an accumulator and returns its handle: `[] resource`.
+
+    Further arguments are those of the constructor.
 
     Args:
         make_op: Function of the operation that makes accumulators of the kind.
-        dtype: Data type of the gradients.
-        shape: Shape of the gradients; None if unknown.
         anonymous: Whether each execution of the operation makes a new accumulator. Ignored if
             `shared_name` is given.
-        shared_name: Name under which the accumulator is shared; None or empty if it is not shared.
-        name: Name of the operation.
-        reduction_type: How gradients are reduced. None stands for "MEAN".
-
-    Returns:
-        The handle: `[] resource`.
 
     Raises:
         tf.errors.NotFoundError: The process of the current device has not imported this package.

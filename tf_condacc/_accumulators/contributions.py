@@ -29,13 +29,11 @@ class ApplyOutcome(enum.IntEnum):
     Attributes:
         ADDED: The gradient was accumulated.
         STALE: Its local step was lower than the accumulator's step. It was dropped, and
-            `num_dropped` counts it.
+            `num_dropped` counts it, and no other outcome.
         DUPLICATE: Its contributor already had a gradient among the accumulated ones. It was
-            ignored: the first one counts. `num_dropped` does not count it, because the round has
-            lost nothing.
+            ignored: the first one counts.
         AHEAD: Its local step was higher than the accumulator's step. It was refused, and can be
-            applied again when the accumulator has come to that step. `num_dropped` does not count
-            it, because it did not come too late.
+            applied again when the accumulator has come to that step.
     """
 
     ADDED = 1
@@ -45,14 +43,7 @@ class ApplyOutcome(enum.IntEnum):
 
 
 def contributor_id(contributor: TensorLike, accumulator: str) -> tf.Tensor:
-    """Converts the id of a contributor to int64, on the host.
-
-    Args:
-        contributor: The id: `[] integer`.
-        accumulator: Name of the accumulator, for the error message; empty if it has none.
-
-    Returns:
-        The id: `[] int64`.
+    """Converts the id of a contributor to int64, on the host: `[] int64`.
 
     Raises:
         TypeError: `contributor` is not of an integer type.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
-from tf_condacc._accumulators.contributions import contributor_id, was_added
+from tf_condacc._accumulators.contributions import was_added
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
@@ -19,9 +19,17 @@ from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 class ConditionalAccumulator(ConditionalAccumulatorBase):
     """A conditional accumulator of dense gradients.
 
-    A gradient is accumulated if its local step is not lower than the accumulator's own step. A take
-    waits until enough gradients are accumulated, returns their mean or sum, and increments the
-    accumulator's step.
+    A gradient is accumulated if its local step is not lower than the accumulator's own step;
+    otherwise it is stale, and dropped without a check of its shape. A take waits until enough
+    gradients are accumulated, returns their mean or sum, and increments the accumulator's step.
+
+    A gradient may have a weight, a number that is finite and not negative. A mean is then
+    ``sum(weight * grad) / sum(weight)``, and a sum is ``sum(weight * grad)``. A gradient without a
+    weight has the weight 1. If all weights are 0, so is the mean. Each product is rounded to
+    `dtype`, and can overflow in float16. Gradients of integers have no weights.
+
+    A gradient may have a contributor, an integer that is not negative, such as the index of a
+    worker: see `apply_contribution`.
 
     Mirrors ``tf.compat.v1.ConditionalAccumulator`` with these intended differences:
 
@@ -91,9 +99,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         `apply_contribution`. A gradient that arrives before those of lower contributors is kept
         until they have come or until the take. If something else still uses its memory, it is
         copied for that. If the gradients of some contributors are missing when they are taken, the
-        others are added in order.
-
-        TensorFlow's own accumulator has no such method.
+        others are added in order. TensorFlow's own accumulator has no such method.
 
         Example:
             >>> accumulator = tf_condacc.ConditionalAccumulator.deterministic(
@@ -106,11 +112,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
         Args:
             num_contributors: Number of contributors. A take must not require more gradients.
-            dtype: As in the constructor, like the arguments that follow.
-            shape: Shape of the gradients.
-            shared_name: Name under which the accumulator is shared.
-            name: Name of the accumulator's operation.
-            reduction_type: How gradients are reduced.
+            dtype: This argument and those that follow are the constructor's.
 
         Raises:
             TypeError: `num_contributors` is not an integer.
@@ -122,15 +124,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     @not_converted
     def apply_grad(
-        self,
-        grad: TensorLike,
-        local_step: TensorLike = 0,
-        name: str | None = None,
+        self, grad: TensorLike, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Operation | None:
         """Applies a gradient: accumulates it, or drops it silently if it is stale.
-
-        A gradient is stale if its `local_step` is lower than the accumulator's step. The shape of a
-        stale gradient is not checked.
 
         Args:
             grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
@@ -142,12 +138,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             The operation; None in eager mode.
 
         Raises:
-            ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
-                the static shape of `local_step` is not that of a scalar.
-            tf.errors.InvalidArgumentError: The same errors, where the shape is known only when the
-                operation runs.
-            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
-                changed.
+            ValueError: The dtype of `grad` is not that of the accumulator.
         """
         outcome = self._outcome(grad, local_step, name)
         return None if tf.executing_eagerly() else outcome.op
@@ -163,32 +154,24 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
 
-        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
-        `apply_grad`.
+        Other arguments and errors are those of `apply_grad`. TensorFlow's own accumulator has no
+        such method.
 
         Args:
-            grad: The gradient: `[d0, …] dtype`.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
-            weight: Weight of the gradient, finite and not negative: `[] real number`. A mean is
-                ``sum(weight * grad) / sum(weight)``, and a sum is ``sum(weight * grad)``. A
-                gradient without a weight has the weight 1. If all weights are 0, so is the mean.
-                Each product is rounded to `dtype`, and can overflow in float16.
+            weight: Weight of the gradient: `[] real number`. None counts as 1.
 
         Returns:
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale.
 
         Raises:
             TypeError: `weight` is not a real number, or is given for integers.
-            ValueError: The static shape of `weight` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite;
-                or the accumulator is `deterministic`, whose gradients need a contributor.
+            tf.errors.InvalidArgumentError: `weight` is negative or not finite; or the accumulator
+                is `deterministic`, whose gradients need a contributor.
             tf.errors.ResourceExhaustedError: Memory is refused. If it is the byte of the result,
                 the gradient has been accumulated.
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
-        outcome = self._outcome(grad, local_step, f"{name}Outcome", weight)
-        return was_added(outcome, name)
+        return was_added(self._outcome(grad, local_step, f"{name}Outcome", weight), name)
 
     @not_converted
     def apply_contribution(
@@ -207,34 +190,22 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         accumulated is not checked. After an error the contributor may apply another gradient.
         Gradients with a contributor and gradients without one are accumulated together.
 
-        TensorFlow's own accumulator has no such method.
+        Other arguments and errors are those of `try_apply_grad`. TensorFlow's own accumulator has
+        no such method.
 
         Args:
-            grad: The gradient: `[d0, …] dtype`, or anything that converts to it.
-            contributor: Id of the contributor, such as the index of a worker, cast to int64:
-                `[] integer`, not negative.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
-            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
+            contributor: Id of the contributor, cast to int64: `[] integer`.
 
         Returns:
             The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
 
         Raises:
-            TypeError: `contributor` is not of an integer type, or `weight` is not a real number or
-                is given for integers.
-            ValueError: The static shape or the dtype of `grad` is not that of the accumulator, or
-                the static shape of `contributor`, `weight` or `local_step` is not that of a scalar.
+            TypeError: `contributor` is not of an integer type.
             tf.errors.InvalidArgumentError: `contributor` is negative or, if the accumulator is
-                `deterministic`, too high; `weight` is negative or not finite; or the same errors,
-                where the shape is known only when the operation runs.
-            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
-                changed.
+                `deterministic`, too high.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
-        return self._outcome(
-            grad, local_step, name, weight, [contributor_id(contributor, self._name)]
-        )
+        return self._outcome(grad, local_step, name, weight, [contributor])
 
     @not_converted
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> tf.Tensor:
@@ -259,8 +230,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
             The mean, or the sum, of all accumulated gradients: `[d0, …] dtype`.
 
         Raises:
-            ValueError: The static shape of `num_required` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `num_required` is not a scalar, or is lower than 1.
+            tf.errors.InvalidArgumentError: `num_required` is lower than 1.
             tf.errors.CancelledError: The session was closed, or the run was cancelled.
             tf.errors.DeadlineExceededError: The run of the session has timed out.
             tf.errors.OutOfRangeError: The accumulator's step is 2**63 - 1, the highest int64.
@@ -276,12 +246,10 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        Never waits for gradients. TensorFlow's own accumulator has no such method. Errors are those
-        of `take_grad`.
+        Never waits for gradients. Other arguments and errors are those of `take_grad`. TensorFlow's
+        own accumulator has no such method.
 
         Args:
-            num_required: Number of gradients that are enough, at least 1: `[] int32`.
-            name: Optional name of the operation.
             global_step: If given, the only step of the accumulator at which gradients are taken,
                 cast to int64: `[] int64`.
 
@@ -299,33 +267,21 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         gradient.set_shape(self._shape)
         return gradient
 
-    def _outcome(
+    def _apply(
         self,
-        grad: TensorLike,
-        local_step: TensorLike,
-        name: str | None = None,
-        weight: TensorLike | None = None,
-        contributors: Sequence[tf.Tensor] = (),
+        step: tf.Tensor,
+        gradient: tf.Tensor,
+        contributors: list[tf.Tensor],
+        weights: list[tf.Tensor],
+        name: str,
     ) -> tf.Tensor:
-        """Applies a gradient, and returns the outcome, as `apply_contribution` does: `[] int32`.
-
-        Args:
-            grad: The gradient: `[d0, …] dtype`.
-            local_step: The step at which the gradient was computed: `[] int64`.
-            name: Name of the operation; None for that of `apply_grad`.
-            weight: Weight of the gradient: `[] real number`; None if it has none.
-            contributors: The contributor: `[] int64`; empty if there is none.
-        """
-        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
-        gradient, weights = self._weighted(grad, weight)
-        step = self._step(local_step, "local_step")
-        inputs = (self._accumulator_ref, step, gradient, list(contributors), weights)
-        if tf.executing_eagerly():
-            # The operation checks the shape as well, and is faster.
-            try:
-                return ops.condacc_dense_apply(*inputs, name=name)
-            except tf.errors.InvalidArgumentError:
-                gradient.shape.assert_is_compatible_with(self._shape)
-                raise
-        gradient.shape.assert_is_compatible_with(self._shape)
-        return ops.condacc_dense_apply(*inputs, name=name)
+        inputs = (self._accumulator_ref, step, gradient, contributors, weights)
+        if not tf.executing_eagerly():
+            gradient.shape.assert_is_compatible_with(self._shape)
+            return ops.condacc_dense_apply(*inputs, name=name)
+        # The operation checks the shape as well, and is faster.
+        try:
+            return ops.condacc_dense_apply(*inputs, name=name)
+        except tf.errors.InvalidArgumentError:
+            gradient.shape.assert_is_compatible_with(self._shape)
+            raise

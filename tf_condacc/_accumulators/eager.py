@@ -28,17 +28,7 @@ def execute_interruptibly(
     Here the calling thread sleeps instead. If it is interrupted, it cancels the operation and waits
     until the operation has ended.
 
-    Args:
-        op_name: Registered name of the operation.
-        num_outputs: Number of the operation's outputs.
-        inputs: The operation's inputs, eager tensors.
-        attrs: The operation's attributes as one flat sequence: name, value, name, value, ….
-
-    Returns:
-        The outputs of the operation.
-
-    Raises:
-        Exception: The error of the operation, if it fails.
+    Arguments, result and errors are those of `tf_condacc._tensorflow.execute`.
     """
     run, cancel = _tensorflow.cancellable(op_name, num_outputs, inputs, attrs)
     outcome: list[Any] = []  # The operation's outputs or its error, once it has ended.

@@ -7,24 +7,55 @@ Mirrors ``tf.compat.v1.SparseConditionalAccumulator``, also known as
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tf_condacc._accumulators.base import ConditionalAccumulatorBase, TryTakeResult
-from tf_condacc._accumulators.contributions import contributor_id, was_added
-from tf_condacc._accumulators.sparse_gradient import SparseGradient, as_slices, no_shape
-from tf_condacc._ops.host import host_int64
+from tf_condacc._accumulators.contributions import was_added
+from tf_condacc._ops.host import host_int64, on_host
 from tf_condacc._ops.native import ops
 from tf_condacc._tensorflow import not_converted
 from tf_condacc._typing import DTypeLike, ShapeLike, TensorLike
 
 
+class SparseGradient(NamedTuple):
+    """A sparse gradient: some rows of a tensor.
+
+    Example:
+        >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
+        >>> accumulator.apply_grad(grad_indices=[3], grad_values=[[4.0]])
+        >>> indices, values, shape = accumulator.take_grad(num_required=1)
+        >>> print(indices.numpy(), values.numpy(), shape.numpy())
+        [3] [[4.]] [10  1]
+
+    Attributes:
+        indices: Row numbers: `[nnz] int64`.
+        values: The rows: `[nnz, d1, …] dtype`.
+        shape: Shape of the tensor that the rows belong to: `[rank] int64`.
+    """
+
+    indices: tf.Tensor
+    values: tf.Tensor
+    shape: tf.Tensor
+
+
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     """A conditional accumulator of sparse gradients, which hold some rows of a tensor.
 
-    A gradient is accumulated if its local step is not lower than the accumulator's own step. A take
-    waits until enough gradients are accumulated, returns the union of their rows, and increments
-    the accumulator's step.
+    A gradient is accumulated or dropped as by a `ConditionalAccumulator`. A take returns the union
+    of the gradients' rows. A gradient without rows counts like any other.
+
+    With "MEAN", the sum of a row is divided by the number of gradients that contain the row; with
+    "GLOBAL_MEAN", by the number of all gradients. Suppose that two replicas compute the gradients
+    {3: 4.0} and {3: 8.0, 5: 2.0} of an embedding. "MEAN" gives {3: 6.0, 5: 2.0}: a rare row gets
+    updates of the same size as a frequent row. "GLOBAL_MEAN" gives {3: 6.0, 5: 1.0}: the gradient
+    of the mean of the replicas' losses. It equals the gradient that one replica would compute on
+    the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
+    form.
+
+    Weights and contributors are those of `ConditionalAccumulator`. If gradients have weights, the
+    weighted sum of a row is divided by the sum of the weights of the same gradients.
 
     Mirrors ``tf.compat.v1.SparseConditionalAccumulator`` with these intended differences:
 
@@ -40,14 +71,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
       new.
     - Data types, shared names and lifetime are those of `ConditionalAccumulator`.
 
-    With "MEAN", the sum of a row is divided by the number of gradients that contain the row; with
-    "GLOBAL_MEAN", by the number of all gradients. Suppose that two replicas compute the gradients
-    {3: 4.0} and {3: 8.0, 5: 2.0} of an embedding. "MEAN" gives {3: 6.0, 5: 2.0}: a rare row gets
-    updates of the same size as a frequent row. "GLOBAL_MEAN" gives {3: 6.0, 5: 1.0}: the gradient
-    of the mean of the replicas' losses. It equals the gradient that one replica would compute on
-    the whole batch, and the result of `ConditionalAccumulator` for the same gradients in dense
-    form.
-
     Example:
         >>> accumulator = tf_condacc.SparseConditionalAccumulator(tf.float32, shape=[10, 1])
         >>> accumulator.apply_grad(grad_indices=[7, 3, 7], grad_values=[[1.0], [4.0], [1.0]])
@@ -61,8 +84,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         shape: Leading dimensions of the tensor that the gradients belong to, as ``tf.TensorShape``
             takes them. None, or the shape of a scalar, if unknown. Gradients may have more
             dimensions; those that are accumulated together must have the same shape.
-        shared_name: If given, the accumulator is shared under this name by all graphs and sessions
-            that use the same resource manager, such as those of one ``tf.distribute.Server``.
+        shared_name: Name under which the accumulator is shared, as in `ConditionalAccumulator`.
         name: Name of the accumulator's operation.
         reduction_type: "MEAN", "SUM" or "GLOBAL_MEAN".
 
@@ -104,11 +126,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> SparseConditionalAccumulator:
         """Makes an accumulator that adds gradients in the order of their contributors.
 
-        The bits of a result then do not depend on the order in which the gradients arrive. The
-        rules are those of `ConditionalAccumulator.deterministic`. Within a gradient, repeated rows
-        are added in the order in which they come.
-
-        TensorFlow's own accumulator has no such method.
+        Rules, arguments and errors are those of `ConditionalAccumulator.deterministic`. Within a
+        gradient, repeated rows are added in the order in which they come. On a GPU, a take can
+        refuse a gradient with a bad row number after later ones have been added; its contributor
+        then gets an error for each further gradient, until `reset`.
 
         Example:
             >>> accumulator = tf_condacc.SparseConditionalAccumulator.deterministic(
@@ -118,18 +139,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             ...     _ = accumulator.apply_contribution([3], [[gradient]], contributor)
             >>> print(accumulator.take_grad(num_required=3).values.numpy())  # (1 + 1e8) - 1e8
             [[0.]]
-
-        Args:
-            num_contributors: Number of contributors. A take must not require more gradients.
-            dtype: As in the constructor, like the arguments that follow.
-            shape: Shape of the gradients.
-            shared_name: Name under which the accumulator is shared.
-            name: Name of the accumulator's operation.
-            reduction_type: How gradients are reduced.
-
-        Raises:
-            TypeError: `num_contributors` is not an integer.
-            ValueError: `num_contributors` is lower than 1.
         """
         return cls._made_deterministic(
             num_contributors, dtype, shape, shared_name, name, reduction_type
@@ -139,25 +148,15 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def apply_indexed_slices_grad(
         self, grad: tf.IndexedSlices, local_step: TensorLike = 0, name: str | None = None
     ) -> tf.Operation | None:
-        """Applies ``tf.IndexedSlices``: accumulates them, or drops them silently if they are stale.
-
-        The errors are those of `apply_grad`.
+        """Applies ``tf.IndexedSlices``. Other arguments and errors are those of `apply_grad`.
 
         Args:
             grad: The gradient. `apply_grad` describes its parts.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
 
         Returns:
             The operation; None in eager mode.
         """
-        return self.apply_grad(
-            grad_indices=grad.indices,
-            grad_values=grad.values,
-            grad_shape=grad.dense_shape,
-            local_step=local_step,
-            name=name,
-        )
+        return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     @not_converted
     def apply_grad(
@@ -169,9 +168,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str | None = None,
     ) -> tf.Operation | None:
         """Applies a gradient: accumulates it, or drops it silently if it is stale.
-
-        A gradient is stale if its `local_step` is lower than the accumulator's step. The parts of a
-        stale gradient are not checked. A gradient without rows counts like any other.
 
         Args:
             grad_indices: Row numbers in any order: `[nnz] int32 or int64`. Other types are cast to
@@ -189,15 +185,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             The operation; None in eager mode.
 
         Raises:
-            ValueError: `grad_values` has another dtype, or the static shape of `local_step` is not
-                that of a scalar.
+            ValueError: `grad_values` has another dtype.
             tf.errors.InvalidArgumentError: The shapes of the parts do not match each other, the
                 accumulator's shape or the gradients accumulated so far, or a row number is negative
                 or too high.
-            tf.errors.ResourceExhaustedError: There is not enough memory. The accumulator has not
-                changed.
         """
-        outcome = self._outcome(grad_indices, grad_values, grad_shape, local_step, name)
+        outcome = self._outcome(
+            grad_values, local_step, name, indices=grad_indices, shape=grad_shape
+        )
         return None if tf.executing_eagerly() else outcome.op
 
     @not_converted
@@ -213,36 +208,27 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies a gradient, and returns whether it was accumulated.
 
-        TensorFlow's own accumulator has no such method. Other arguments and errors are those of
-        `apply_grad`.
+        Other arguments are those of `apply_grad`. Errors are those of `apply_grad` and of
+        `ConditionalAccumulator.try_apply_grad`. TensorFlow's own accumulator has no such method.
 
         Args:
-            grad_indices: Row numbers in any order: `[nnz] int32 or int64`.
-            grad_values: The rows: `[nnz, d1, …] dtype`.
-            grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
-            weight: Weight of the gradient, finite and not negative: `[] real number`. A row of the
-                mean is the weighted sum of its values, divided by the sum of the weights of the
-                gradients that contain the row ("MEAN") or of all gradients ("GLOBAL_MEAN"). A sum
-                is not divided. A gradient without a weight has the weight 1. If all weights are 0,
-                so is the mean. Each product is rounded to `dtype`, and can overflow in float16.
+            weight: Weight of the gradient: `[] real number`. None counts as 1.
 
         Returns:
             Whether the gradient was accumulated: `[] bool`. False if it was dropped as stale.
 
         Raises:
-            TypeError: `weight` is not a real number, or is given for integers.
-            ValueError: The static shape of `weight` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `weight` is not a scalar, is negative or is not finite,
-                or the accumulator is on a GPU and its reduction is "MEAN"; or the accumulator is
-                `deterministic`, whose gradients need a contributor.
-            tf.errors.ResourceExhaustedError: Memory is refused. If it is the byte of the result,
-                the gradient has been accumulated.
+            tf.errors.InvalidArgumentError: A weight is given, the accumulator is on a GPU, and its
+                reduction is "MEAN".
         """
         name = name or f"{self._GRADIENT_PREFIX}TryApplyGradient"
         outcome = self._outcome(
-            grad_indices, grad_values, grad_shape, local_step, f"{name}Outcome", weight
+            grad_values,
+            local_step,
+            f"{name}Outcome",
+            weight,
+            indices=grad_indices,
+            shape=grad_shape,
         )
         return was_added(outcome, name)
 
@@ -255,18 +241,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         *,
         weight: TensorLike | None = None,
     ) -> tf.Tensor:
-        """Applies ``tf.IndexedSlices``, and returns whether they were accumulated.
-
-        TensorFlow's own accumulator has no such method. The errors are those of `try_apply_grad`.
-
-        Args:
-            grad: The gradient. `apply_grad` describes its parts.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
-            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
+        """Applies ``tf.IndexedSlices``. Other arguments and errors are those of `try_apply_grad`.
 
         Returns:
-            True if the gradient was accumulated, as in `try_apply_grad`: `[] bool`.
+            Whether the gradient was accumulated: `[] bool`.
         """
         return self.try_apply_grad(
             grad.indices, grad.values, grad.dense_shape, local_step, name, weight=weight
@@ -285,36 +263,25 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> tf.Tensor:
         """Applies a gradient of a contributor, and returns the outcome.
 
-        The rules are those of `ConditionalAccumulator.apply_contribution`. The parts of a gradient
-        that is not accumulated are not checked. The errors are those of `apply_grad` and those
-        listed below. TensorFlow's own accumulator has no such method.
+        Rules and errors are those of `ConditionalAccumulator.apply_contribution`. Other arguments
+        and further errors are those of `try_apply_grad`. TensorFlow's own accumulator has no such
+        method.
 
         Args:
-            grad_indices: Row numbers, as `apply_grad` takes them: `[nnz] int32 or int64`.
-            grad_values: The rows: `[nnz, d1, …] dtype`.
-            contributor: Id of the contributor, cast to int64: `[] integer`, not negative.
-            grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
-            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
+            contributor: Id of the contributor, cast to int64: `[] integer`.
 
         Returns:
             The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
-
-        Raises:
-            TypeError: `contributor` is not of an integer type, or `weight` is not a real number or
-                is given for integers.
-            ValueError: The static shape of `contributor` or `weight` is not that of a scalar.
-            tf.errors.InvalidArgumentError: `contributor` is not a scalar, is negative or, if the
-                accumulator is `deterministic`, too high; or `weight` is as `try_apply_grad` does
-                not accept it. On a GPU, a take of a `deterministic` accumulator can refuse a
-                gradient after later ones have been added; its contributor then gets this error,
-                too, until `reset`.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
-        contributors = [contributor_id(contributor, self._name)]
         return self._outcome(
-            grad_indices, grad_values, grad_shape, local_step, name, weight, contributors
+            grad_values,
+            local_step,
+            name,
+            weight,
+            [contributor],
+            indices=grad_indices,
+            shape=grad_shape,
         )
 
     @not_converted
@@ -326,17 +293,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str | None = None,
         weight: TensorLike | None = None,
     ) -> tf.Tensor:
-        """Applies ``tf.IndexedSlices`` of a contributor, and returns the outcome.
-
-        TensorFlow's own accumulator has no such method. The errors are those of
-        `apply_contribution`.
-
-        Args:
-            grad: The gradient. `apply_grad` describes its parts.
-            contributor: Id of the contributor, as in `apply_contribution`: `[] integer`.
-            local_step: The step at which the gradient was computed, cast to int64: `[] int64`.
-            name: Optional name of the operation.
-            weight: Weight of the gradient, as in `try_apply_grad`: `[] real number`.
+        """Applies ``tf.IndexedSlices``. Arguments and errors are those of `apply_contribution`.
 
         Returns:
             The outcome, one of the values of `tf_condacc.ApplyOutcome`: `[] int32`.
@@ -349,8 +306,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def take_grad(self, num_required: TensorLike, name: str | None = None) -> SparseGradient:
         """Waits until enough gradients are accumulated, and takes all of them.
 
-        Waits as `ConditionalAccumulator.take_grad` does, and raises the errors of that method as
-        well.
+        Waits, and raises errors, as `ConditionalAccumulator.take_grad` does.
 
         Args:
             num_required: Number of gradients to wait for, at least 1: `[] int32`.
@@ -364,9 +320,6 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             graph the static rank of the values is unknown, as it is with TensorFlow's own
             accumulator, because gradients may have more dimensions than the constructor's shape.
             Call ``set_shape`` with the shape of the variable if it is needed.
-
-        Raises:
-            tf.errors.ResourceExhaustedError: There is not enough memory. Nothing was taken.
         """
         return self._take(num_required, name, SparseGradient._make)
 
@@ -374,13 +327,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     def take_indexed_slices_grad(
         self, num_required: TensorLike, name: str | None = None
     ) -> tf.IndexedSlices:
-        """Waits until enough gradients are accumulated, and takes all of them.
-
-        The errors are those of `take_grad`.
-
-        Args:
-            num_required: Number of gradients to wait for, at least 1: `[] int32`.
-            name: Optional name of the operation.
+        """Takes gradients. Arguments and errors are those of `take_grad`.
 
         Returns:
             The parts that `take_grad` returns, as ``tf.IndexedSlices``.
@@ -397,14 +344,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> TryTakeResult:
         """Takes the accumulated gradients if there are enough of them and no other take is pending.
 
-        It never waits for gradients. TensorFlow's own accumulator has no such method. The errors
-        are those of `take_grad`.
-
-        Args:
-            num_required: Number of gradients that are enough, at least 1: `[] int32`.
-            name: Optional name of the operation.
-            global_step: If given, the only step of the accumulator at which gradients are taken,
-                cast to int64: `[] int64`.
+        Arguments and errors are those of `ConditionalAccumulator.try_take_grad`. TensorFlow's own
+        accumulator has no such method.
 
         Returns:
             A named tuple ``(taken, value)``. If ``taken: [] bool`` is True, ``value`` is the result
@@ -424,15 +365,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         name: str | None = None,
         global_step: TensorLike | None = None,
     ) -> TryTakeResult:
-        """Takes the accumulated gradients if there are enough of them and no other take is pending.
-
-        TensorFlow's own accumulator has no such method. The errors are those of `try_take_grad`.
-
-        Args:
-            num_required: Number of gradients that are enough, at least 1: `[] int32`.
-            name: Optional name of the operation.
-            global_step: If given, the only step of the accumulator at which gradients are taken,
-                cast to int64: `[] int64`.
+        """Takes gradients without waiting. Arguments and errors are those of `try_take_grad`.
 
         Returns:
             The result of `try_take_grad`, with ``tf.IndexedSlices`` as its value.
@@ -451,58 +384,36 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             return taken
         return taken._replace(values=tf.ensure_shape(taken.values, [None, *self._shape[1:]]))
 
-    def _outcome(
+    def _apply(
         self,
-        grad_indices: TensorLike,
-        grad_values: TensorLike,
-        grad_shape: TensorLike | None,
-        local_step: TensorLike,
-        name: str | None = None,
-        weight: TensorLike | None = None,
-        contributors: Sequence[tf.Tensor] = (),
+        step: tf.Tensor,
+        values: tf.Tensor,
+        contributors: list[tf.Tensor],
+        weights: list[tf.Tensor],
+        name: str,
+        indices: TensorLike,
+        shape: TensorLike | None,
     ) -> tf.Tensor:
-        """Applies a gradient, and returns the outcome, as `apply_contribution` does: `[] int32`.
-
-        Args:
-            grad_indices: Row numbers: `[nnz] int32 or int64`.
-            grad_values: The rows: `[nnz, d1, …] dtype`.
-            grad_shape: Shape of the tensor that the rows belong to: `[rank] int64`; None if it is
-                unknown.
-            local_step: The step at which the gradient was computed: `[] int64`.
-            name: Name of the operation; None for that of `apply_grad`.
-            weight: Weight of the gradient: `[] real number`; None if it has none.
-            contributors: The contributor: `[] int64`; empty if there is none.
-        """
-        name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"
-        values, weights = self._weighted(grad_values, weight)
-        step = self._step(local_step, "local_step")
-        indices = grad_indices
-        if not isinstance(indices, tf.Tensor):
-            indices = tf.convert_to_tensor(indices)
-        if indices.dtype not in (tf.int64, tf.int32):
-            indices = tf.cast(indices, tf.int64)
-        shape = self._dense_shape(grad_shape)
-        return ops.condacc_sparse_apply(
-            self._accumulator_ref,
-            step,
-            indices,
-            values,
-            shape,
-            list(contributors),
-            weights,
-            name=name,
-        )
+        rows = indices if isinstance(indices, tf.Tensor) else tf.convert_to_tensor(indices)
+        if rows.dtype not in (tf.int64, tf.int32):
+            rows = tf.cast(rows, tf.int64)
+        dense_shape = self._dense_shape(shape)
+        inputs = (self._accumulator_ref, step, rows, values, dense_shape, contributors, weights)
+        return ops.condacc_sparse_apply(*inputs, name=name)
 
     def _dense_shape(self, shape: TensorLike | None) -> tf.Tensor:
         """Converts the shape of a gradient, or None, to an input of an operation."""
         if shape is not None:
             return host_int64(shape)
-        if not tf.executing_eagerly():
-            return no_shape()
-        if self._no_shape is None:
-            self._no_shape = no_shape()
-        return self._no_shape
+        if self._no_shape is not None and tf.executing_eagerly():
+            return self._no_shape
+        with on_host():
+            no_shape = tf.constant([], tf.int64)  # It stands for an unknown shape.
+        if tf.executing_eagerly():
+            self._no_shape = no_shape
+        return no_shape
 
 
 def _slices(outputs: Sequence[tf.Tensor]) -> tf.IndexedSlices:
-    return as_slices(SparseGradient._make(outputs))
+    indices, values, shape = outputs
+    return tf.IndexedSlices(values, indices, dense_shape=shape)

@@ -11,15 +11,7 @@ from tf_condacc._typing import TensorLike
 
 
 def weight_input(weight: TensorLike, dtype: tf.DType, accumulator: str) -> tf.Tensor:
-    """Converts the weight of a gradient to float64, on the host.
-
-    Args:
-        weight: The weight: `[] real number`.
-        dtype: Data type of the gradient.
-        accumulator: Name of the accumulator, for the error message; empty if it has none.
-
-    Returns:
-        The weight: `[] float64`.
+    """Converts the weight of a gradient of a dtype to float64, on the host: `[] float64`.
 
     Raises:
         TypeError: `weight` is not a real number, or the gradient is one of integers.
@@ -39,10 +31,5 @@ def weight_input(weight: TensorLike, dtype: tf.DType, accumulator: str) -> tf.Te
 
 
 def multiplied(values: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Multiplies values by a factor, such that 0 times infinity is 0.
-
-    Args:
-        values: The values, of any shape and any dtype that is not one of integers.
-        factor: The factor: `[] float64`.
-    """
+    """Multiplies values, which are not integers, by a factor, `[] float64`; 0 * infinity is 0."""
     return tf.math.multiply_no_nan(values, tf.cast(factor, values.dtype))

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from tf_condacc._micro_batches import updates
-from tf_condacc._micro_batches.absences import KnownAbsences, Positions, positions_of
 from tf_condacc._micro_batches.checks import (
     Checks,
     NumMicroBatches,
     checked_variables,
     of_tensorflow,
 )
-from tf_condacc._micro_batches.gradients import Clipping, checked_clipping, is_any_not_finite
-from tf_condacc._micro_batches.replicas import MicroBatch, ReplicaAccumulators, Taken, VariableSum
-from tf_condacc._micro_batches.state import GradientAccumulatorState
-from tf_condacc._micro_batches.workers import has_other_workers
-from tf_condacc._ops.host import check_control_flow
-from tf_condacc._ops.native import lowest_num_accumulated
-from tf_condacc._tensorflow import (
-    Trackable,
-    converted_as_caller,
-    last_restore,
-    not_converted,
+from tf_condacc._micro_batches.replicas import (
+    MicroBatch,
+    Positions,
+    Replica,
+    ReplicaAccumulators,
+    positions_of,
 )
+from tf_condacc._micro_batches.state import GradientAccumulatorState
+from tf_condacc._micro_batches.updates import Update
+from tf_condacc._tensorflow import Trackable, last_restore, not_converted
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
 
 _LOG = logging.getLogger("tf_condacc")
@@ -53,7 +48,9 @@ class GradientAccumulator(Trackable):
     are of equal size. If they are not, give each the number of its examples, or of its tokens, as a
     weight: with the gradients ``g`` and weights ``w``, an update is then made from
     ``sum(w * g) / sum(w)``, in which a micro-batch without a weight counts as 1. Under a strategy
-    the sums are those of all replicas.
+    the sums are those of all replicas. A micro-batch of weight 0 counts as one of the micro-batches
+    and adds zeros, even if its gradients are not finite. If all weights are 0, the mean is 0. Each
+    gradient is multiplied by the weight in its own data type.
 
     Each replica adds its gradients in the order of the calls, so its result has the same bits in
     each run. It is the strategy that adds up the replicas' results.
@@ -127,12 +124,11 @@ class GradientAccumulator(Trackable):
             )
         self._skips_non_finite = bool(skip_non_finite)
         self._replicas = ReplicaAccumulators(self._checks, name, reduction_type)
-        self._absences = KnownAbsences(self._checks)
         self._track_parts()
         self._last_restores: list[int] | None = self._read_last_restores()
 
     def _track_parts(self) -> None:
-        state = GradientAccumulatorState(self._replicas, self._absences, self._title)
+        state = GradientAccumulatorState(self._replicas, self._title)
         self._track_trackable(self._replicas, "replicas")
         self._track_trackable(state, _STATE)
 
@@ -165,10 +161,7 @@ class GradientAccumulator(Trackable):
                 them in turn. `take` returns ``tf.IndexedSlices`` if the variable's first gradient
                 was, or if it was None and a later one was.
             weight: Weight of the micro-batch, such as the number of examples over which its loss
-                is a mean: `[]`, a real number. None counts as 1. A micro-batch of weight 0 counts
-                as one of the micro-batches and adds zeros, even if its gradients are not finite. If
-                all weights are 0, the mean is 0. Each gradient is multiplied by the weight in its
-                own data type.
+                is a mean: `[]`, a real number. None counts as 1.
 
         Returns:
             True if enough micro-batches are accumulated for a take: `[] bool`. A micro-batch that
@@ -190,9 +183,9 @@ class GradientAccumulator(Trackable):
                 have been accumulated; `reset` discards them.
         """
         micro_batch = self._checked_micro_batch(gradients, weight)
-        with tf.control_dependencies(self._replicas.apply(micro_batch)):
-            required = self._num_required(micro_batch.sums)
-            return micro_batch.sums[0].accumulator.num_accumulated() >= required
+        with tf.control_dependencies(micro_batch.apply()):
+            required = self._num_required(micro_batch.replica)
+            return micro_batch.replica.first.num_accumulated() >= required
 
     @not_converted
     def take(self, num_required: TensorLike | None = None) -> list[Gradient | None]:
@@ -218,26 +211,19 @@ class GradientAccumulator(Trackable):
             tf.errors.InvalidArgumentError: There are not enough micro-batches. Nothing was taken.
         """
         self._discard_if_only_variables_are_restored()
-        sums = self._replicas.of_this_replica()
-        if sums is None:
+        replica = self._replicas.of_this_replica()
+        if replica is None:
             raise RuntimeError(
                 f"{self._title} has nothing to take: call accumulate() or apply_gradients() first, "
                 "and trace functions that take after that."
             )
-        required = self._num_required(sums) if num_required is None else num_required
-        gradients, is_absent = self._taken(required)
+        required = self._num_required(replica) if num_required is None else num_required
+        gradients, is_absent = replica.take(required)
         absent = positions_of(is_absent().numpy()) if tf.executing_eagerly() else Positions()
         return [
             None if position in absent else gradient
             for position, gradient in enumerate(self._replicas.as_given(gradients))
         ]
-
-    def _taken(self, num_required: TensorLike) -> Taken:
-        """Takes what the accumulators of the replica that calls have."""
-        sums = self._replicas.of_this_replica() or []
-        lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
-        with self._checks.has_enough(lowest, num_required), self._explaining_graphs("take"):
-            return self._replicas.take(sums, num_required, lowest)
 
     @not_converted
     def apply_gradients(
@@ -300,30 +286,22 @@ class GradientAccumulator(Trackable):
         have been updated, as without accumulation.
         """
         self._checks.optimizer(optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue, arguments)
+        clipping = self._checks.clipping(clipnorm, global_clipnorm, clipvalue, arguments)
         micro_batch = self._checked_micro_batch(gradients, weight)
-        sums, absent = micro_batch.sums, micro_batch.absent
-        required = self._num_required(sums)
-        updating = functools.partial(self._update_if, optimizer, clipping, arguments, absent)
+        first, required = micro_batch.replica.first, self._num_required(micro_batch.replica)
+        update = functools.partial(
+            Update, self._replicas, self._checks, optimizer, clipping, arguments, micro_batch.absent
+        )
         if tf.distribute.has_strategy():
-            with tf.control_dependencies(self._replicas.apply(micro_batch)):
-                complete = sums[0].accumulator.num_accumulated() >= required
-            return updating(complete, functools.partial(self._taken, required))
+            with tf.control_dependencies(micro_batch.apply()):
+                complete = first.num_accumulated() >= required
+            return update(functools.partial(self._replicas.take, required)).make_if(complete)
         # Unless micro-batches can be skipped, it is known before the gradients are computed whether
         # this one completes an update. So the gradients that an optimizer does not need together
         # update their variables as soon as they are computed.
-        num_added = micro_batch.num_added()
-
-        def apply_and_take() -> Taken:
-            lowest = lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in sums])
-            with self._checks.has_enough(lowest + num_added, required):
-                return self._replicas.apply_and_take(micro_batch, required, lowest + num_added)
-
-        def apply() -> list[tf.Tensor]:
-            return self._replicas.apply(micro_batch)
-
-        complete = sums[0].accumulator.num_accumulated() + num_added >= required
-        return updating(complete, apply_and_take, apply)
+        complete = first.num_accumulated() + micro_batch.num_added() >= required
+        take = functools.partial(micro_batch.apply_and_take, required)
+        return update(take).make_if(complete, otherwise=micro_batch.apply)
 
     @not_converted
     def apply_remainder(
@@ -349,16 +327,19 @@ class GradientAccumulator(Trackable):
                 `accumulate`; or as in `apply_gradients`.
         """
         self._checks.optimizer(optimizer, self._skips_non_finite)
-        clipping = checked_clipping(self._checks, clipnorm, global_clipnorm, clipvalue, arguments)
+        clipping = self._checks.clipping(clipnorm, global_clipnorm, clipvalue, arguments)
         self._discard_if_only_variables_are_restored()
-        sums = self._replicas.of_this_replica()
-        self._checks.in_use(sums is not None, "apply_remainder")
-        if sums is None:
+        replica = self._replicas.of_this_replica()
+        self._checks.in_use(replica is not None, "apply_remainder")
+        if replica is None:
             return tf.constant(False)
-        is_left = sums[0].accumulator.num_accumulated() > 0
-        all_positions = frozenset(range(len(self._variables)))
-        take = functools.partial(self._taken, 1)
-        return self._update_if(optimizer, clipping, arguments, all_positions, is_left, take)
+        is_left = replica.first.num_accumulated() > 0
+        all_positions = Positions(range(len(self._variables)))
+        take = functools.partial(self._replicas.take, 1)
+        update = Update(
+            self._replicas, self._checks, optimizer, clipping, arguments, all_positions, take
+        )
+        return update.make_if(is_left)
 
     @not_converted
     def num_accumulated(self) -> tf.Tensor:
@@ -372,9 +353,9 @@ class GradientAccumulator(Trackable):
                 made before the first `accumulate`.
         """
         self._discard_if_only_variables_are_restored()
-        sums = self._replicas.of_any_replica()
-        self._checks.in_use(sums is not None, "num_accumulated")
-        return tf.constant(0) if sums is None else sums[0].accumulator.num_accumulated()
+        replica = self._replicas.of_any_replica()
+        self._checks.in_use(replica is not None, "num_accumulated")
+        return tf.constant(0) if replica is None else replica.first.num_accumulated()
 
     @not_converted
     def num_skipped(self) -> tf.Tensor:
@@ -385,10 +366,10 @@ class GradientAccumulator(Trackable):
         Raises:
             RuntimeError: As in `num_accumulated`.
         """
-        sums = self._replicas.of_any_replica()
-        self._checks.in_use(sums is not None, "num_skipped")
+        replica = self._replicas.of_any_replica()
+        self._checks.in_use(replica is not None, "num_skipped")
         zero = tf.constant(0, tf.int64)
-        return zero if sums is None else sums[0].accumulator.num_dropped()
+        return zero if replica is None else replica.first.num_dropped()
 
     @not_converted
     def reset(self) -> tf.Operation | None:
@@ -431,10 +412,10 @@ class GradientAccumulator(Trackable):
 
     def _discard_because(self, reason: str) -> None:
         """Discards what is accumulated, because other weights take the place of the variables'."""
-        sums = self._replicas.of_first_replica()
-        if sums is None or not tf.executing_eagerly():
+        replica = self._replicas.of_first_replica()
+        if replica is None or not tf.executing_eagerly():
             return
-        number = int(sums[0].accumulator.num_accumulated())
+        number = int(replica.first.num_accumulated())
         if number > 0:
             text = "%s discards %d accumulated micro-batches, because %s."
             _LOG.warning(text, self._title, number, reason)
@@ -463,100 +444,23 @@ class GradientAccumulator(Trackable):
         if now[0] == before[0] and now != before:
             self._discard_because("its variables were restored from a checkpoint, and it was not")
 
-    def _num_required(self, sums: Sequence[VariableSum]) -> int | tf.Tensor:
+    def _num_required(self, replica: Replica) -> int | tf.Tensor:
         """Returns how many micro-batches the next update has: `[] int32`."""
-        return self._checks.number_of(self._num_micro_batches, sums[0].accumulator.global_step)
+        return self._checks.number_of(self._num_micro_batches, replica.first.global_step)
 
     def _checked_micro_batch(
         self, gradients: Iterable[Gradient | None], weight: TensorLike | None
     ) -> MicroBatch:
         """Returns a micro-batch of checked gradients, and makes the accumulators if need be."""
         self._checks.not_compiled()
-        if updates.is_updating(self._replicas):
-            raise RuntimeError(
-                f"{self._title} is used in a method of the optimizer that makes its update, so its "
-                "mean would be accumulated again and never be applied. Call it where the "
-                "gradients are computed, with an optimizer whose methods do not call it."
-            )
-        gradients = self._checks.gradients(gradients)
-        weight = self._checks.weight(weight)
+        gradients, weight = self._checks.gradients(gradients), self._checks.weight(weight)
         self._discard_if_only_variables_are_restored()
-        sums = self._replicas.made_for(gradients)
-        with self._explaining_graphs("accumulate"):
-            is_skipped = self._skips_non_finite and is_any_not_finite(gradients, weight)
-        weight_sum = None if weight is None else self._replicas.weight_sum_made()
-        micro_batch = MicroBatch(sums, gradients, weight, weight_sum, is_skipped)
-        self._absences.add(micro_batch.absent)
-        if micro_batch.absent and has_other_workers():
-            self._absences.warn(micro_batch.absent, "under a strategy with several workers")
-        return micro_batch
+        return self._replicas.micro_batch(gradients, weight, self._skips_non_finite)
 
     def _counts(self) -> tuple[int, int, int]:
         """Returns how many updates, further micro-batches and skipped ones there were, eagerly."""
-        sums = self._replicas.of_first_replica()
-        if sums is None:
+        replica = self._replicas.of_first_replica()
+        if replica is None:
             return 0, 0, 0
-        first = sums[0].accumulator
+        first = replica.first
         return int(first.global_step()), int(first.num_accumulated()), int(first.num_dropped())
-
-    def _update_if(
-        self,
-        optimizer: Any,
-        clipping: Clipping | None,
-        arguments: dict[str, Any],
-        absent: Positions,
-        condition: tf.Tensor,
-        take: Callable[[], Taken],
-        otherwise: Callable[[], list[tf.Tensor]] | None = None,
-    ) -> tf.Tensor:
-        """Updates variables with an optimizer if a condition holds, and returns the condition.
-
-        Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch
-        is built outside of the replicas, and updates from all of them.
-
-        Args:
-            optimizer: The optimizer.
-            clipping: How to clip the gradients; None if not at all.
-            arguments: Further arguments of the optimizer's `apply_gradients`.
-            absent: The positions of the variables that may have no gradient to be updated from.
-            condition: The condition, which is the same on all replicas: `[] bool`.
-            take: Takes the gradients of the update.
-            otherwise: Called if the condition does not hold; returns tensors to compute. Under a
-                strategy it must be None.
-
-        Raises:
-            RuntimeError: Replicas cannot update variables together in the current graph.
-            ValueError: A variable was made outside of the scope of the strategy.
-        """
-        if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
-                optimizer.build(list(self._variables))
-
-        apply_gradients = functools.partial(
-            converted_as_caller(optimizer.apply_gradients), **arguments
-        )
-        if has_other_workers():  # Those that leave out different variables would wait for ever.
-            absent = Positions()
-        branches = [Positions()]
-        if not tf.executing_eagerly():
-            check_control_flow(map(of_tensorflow, self._variables))
-            branches = self._absences.branches(absent) if absent else branches
-        update = updates.Update(
-            self._replicas,
-            self._checks,
-            take,
-            clipping,
-            optimizer,
-            apply_gradients,
-            absent,
-            branches,
-        )
-        if not tf.distribute.has_strategy():
-            return updates.cond(condition, update.make, otherwise)
-        with self._explaining_graphs("apply_gradients"):
-            context = tf.distribute.get_replica_context()
-            context.merge_call(update.make_if, args=(condition,))
-        return condition
-
-    def _explaining_graphs(self, method: str) -> contextlib.AbstractContextManager[None]:
-        return updates.explaining_graphs(self._title, method)

@@ -8,7 +8,7 @@ import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -25,13 +25,18 @@ _LARGEST = sys.float_info.max
 # A function from the number of updates so far to the number of micro-batches of the next one.
 NumMicroBatches: TypeAlias = Callable[[Any], Any]
 
+CLIPPINGS = ("clipnorm", "global_clipnorm", "clipvalue")  # The names of Keras.
+
+
+class Clipping(NamedTuple):
+    """One of `CLIPPINGS`, and its limit: `[] float64`."""
+
+    kind: str
+    limit: tf.Tensor
+
 
 def checked_variables(title: str, variables: Iterable[VariableLike]) -> list[VariableLike]:
-    """Returns variables as a list.
-
-    Args:
-        title: What error messages call the object.
-        variables: The variables.
+    """Returns variables as a list. Error messages begin with `title`.
 
     Raises:
         TypeError: They are not a list of variables.
@@ -95,8 +100,8 @@ class Checks:
         """Returns how many micro-batches the next update has: `[] int32`.
 
         Args:
-            num_micro_batches: The number, or a function of the update.
-            update: Returns the number of updates that were made before: `[]`, an integer.
+            num_micro_batches: The number, or a function of the number of updates so far.
+            update: Returns this number: `[]`, an integer.
 
         Raises:
             TypeError: The function returns something else than an integer.
@@ -183,16 +188,12 @@ class Checks:
             else _checked_gradient(self.title_of(variable), gradient, variable)
             for gradient, variable in zip(gradients, self.given, strict=True)
         ]
+        if len(self.variables) == len(self.given):
+            return checked
         return [gradient for gradient, _ in added_up(zip(checked, self.given, strict=True))]
 
     def weight(self, weight: TensorLike | None) -> tf.Tensor | None:
-        """Converts the weight of a micro-batch; its value is checked when the result is computed.
-
-        Args:
-            weight: The weight: `[]`, a real number. None stands for no weight.
-
-        Returns:
-            The weight: `[] float64`; None for None.
+        """Converts and checks the weight of a micro-batch: `[] float64`; None for no weight.
 
         Raises:
             TypeError: It is not a real number.
@@ -203,7 +204,7 @@ class Checks:
         if weight is None:
             return None
         expected = f"{self.title} expects a weight that is a finite number of at least 0"
-        number = checked_scalar(expected, weight, lambda x: (x >= 0) & (x <= _LARGEST))
+        number = _checked_scalar(expected, weight, lambda x: (x >= 0) & (x <= _LARGEST))
         for variable in self._integers:
             raise ValueError(
                 f"{self.title_of(variable)} is of the integer type "
@@ -269,6 +270,48 @@ class Checks:
                 "Leave out skip_non_finite."
             )
 
+    def clipping(
+        self,
+        clipnorm: TensorLike | None,
+        global_clipnorm: TensorLike | None,
+        clipvalue: TensorLike | None,
+        others: Iterable[str],
+    ) -> Clipping | None:
+        """Returns the clipping that arguments ask for, or None.
+
+        The limits are those of `GradientAccumulator.apply_gradients`. The others are the names of
+        the arguments for the optimizer.
+
+        Raises:
+            TypeError: A limit is not a real number, or one of `others` is another name of a limit.
+            ValueError: There are several limits, one is not a scalar, or a variable is complex and
+                `clipvalue` is given.
+            tf.errors.InvalidArgumentError: A limit is not above 0. Raised at once if the value is
+                known, and otherwise when the gradients are clipped.
+        """
+        for kind in CLIPPINGS:
+            # Optimizers of Keras 2 ignore arguments that they do not know.
+            if (other := kind.replace("clip", "clip_")) in others:
+                raise TypeError(f"{self.title} expects the argument {kind}, got {other}.")
+        limits = zip(CLIPPINGS, (clipnorm, global_clipnorm, clipvalue), strict=True)
+        given = {kind: limit for kind, limit in limits if limit is not None}
+        if not given:
+            return None
+        if len(given) > 1:
+            raise ValueError(
+                f"{self.title} expects at most one of {', '.join(CLIPPINGS)}, as optimizers of "
+                f"Keras do, got {' and '.join(given)}."
+            )
+        ((kind, limit),) = given.items()
+        for variable in self.variables if kind == "clipvalue" else ():
+            if dtype_of(variable).is_complex:
+                raise ValueError(
+                    f"{self.title_of(variable)} is complex, and complex numbers have no order. Use "
+                    "clipnorm or global_clipnorm instead of clipvalue."
+                )
+        expected = f"{self.title} expects a {kind} that is a number above 0"
+        return Clipping(kind, _checked_scalar(expected, limit, lambda x: x > 0))
+
     def title_of(self, variable: VariableLike) -> str:
         """Returns what error messages call the gradient of a variable."""
         return f"{self.title}: the gradient of variable '{name_of(variable)}'"
@@ -287,7 +330,7 @@ def _checked_gradient(title: str, gradient: Gradient, variable: VariableLike) ->
     return gradient if is_sparse else values
 
 
-def checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], Any]) -> tf.Tensor:
+def _checked_scalar(expected: str, value: TensorLike, is_right: Callable[[Any], Any]) -> tf.Tensor:
     """Converts and checks a number. A value that is unknown at tracing is checked at run time.
 
     Args:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,13 +18,28 @@ from tf_condacc._accumulators.base import TryTakeResult
 from tf_condacc._accumulators.dense import ConditionalAccumulator
 from tf_condacc._accumulators.sparse import SparseConditionalAccumulator
 from tf_condacc._accumulators.weights import multiplied
-from tf_condacc._micro_batches.absences import Positions, positions_of
 from tf_condacc._micro_batches.checks import Checks, dtype_of, name_of, of_tensorflow
-from tf_condacc._micro_batches.workers import has_other_workers
+from tf_condacc._micro_batches.gradients import (
+    is_any_not_finite,
+    multiplied_all,
+    values_of,
+    with_values,
+)
+from tf_condacc._micro_batches.strategies import (
+    described,
+    device_of,
+    explaining_graphs,
+    has_other_workers,
+    own_strategy,
+)
 from tf_condacc._ops.host import arguments_on_host, host_int32, host_int64
-from tf_condacc._ops.native import ops
+from tf_condacc._ops.native import lowest_num_accumulated, ops
 from tf_condacc._tensorflow import Trackable
 from tf_condacc._typing import Gradient, TensorLike, VariableLike
+
+_LOG = logging.getLogger("tf_condacc")
+
+Positions = frozenset[int]  # The positions of some of the variables of a GradientAccumulator.
 
 # For each replica, by its number: which accumulators are sparse, which variables have had slices,
 # and whether there are weights. It is a part of checkpoints, as JSON.
@@ -30,8 +47,9 @@ Layout = Mapping[int, Mapping[str, Any]]
 
 _NEVER_STALE = tf.int64.max  # No accumulator's step is higher than this local step.
 _ALWAYS_STALE = tf.int64.min  # Every accumulator's step is higher.
-_MAX_SMALL = 4096  # Elements of a gradient that a graph multiplies together with others.
-_MAX_TOGETHER = 25  # Gradients of one such operation, so that several threads multiply and apply.
+_MOST_BRANCHES = 8  # Each branch of a graph has a whole update.
+_MOST_SETS = 64
+_MOST_NAMES = 4
 
 
 class _FoldingAccumulator(ConditionalAccumulator):
@@ -86,9 +104,8 @@ class VariableSum:
         """
         if isinstance(self.accumulator, SparseConditionalAccumulator):
             slices = self._as_slices(gradient)
-            return self.accumulator._outcome(
-                slices.indices, slices.values, slices.dense_shape, step
-            )
+            rows = {"indices": slices.indices, "shape": slices.dense_shape}
+            return self.accumulator._outcome(slices.values, step, **rows)
         return self.accumulator._outcome(self._as_tensor(gradient), step)
 
     def take(self, num_required: TensorLike, factor: tf.Tensor | None) -> Gradient:
@@ -223,63 +240,6 @@ def local_step(is_skipped: tf.Tensor | bool) -> tf.Tensor:
     return tf.where(is_skipped, stale, never_stale)
 
 
-def own_strategy() -> tf.distribute.Strategy | None:
-    """Returns the strategy in whose scope the caller is, or None for the default one."""
-    return tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
-
-
-def described(strategy: tf.distribute.Strategy | None) -> str:
-    """Returns what error messages call a strategy; None stands for the default one."""
-    return "the default strategy" if strategy is None else type(strategy).__name__
-
-
-class MicroBatch(NamedTuple):
-    """The gradients of a micro-batch of one replica, and where they go.
-
-    Attributes:
-        sums: The accumulators of the replica.
-        gradients: A gradient for each; None for a variable that has none.
-        weight: Weight of the micro-batch: `[] float64`; None if it has none.
-        weight_sum: The sum of weights of the replica; None if it is not needed.
-        is_skipped: Whether to drop the micro-batch: `[] bool`.
-    """
-
-    sums: list[VariableSum]
-    gradients: list[Gradient | None]
-    weight: tf.Tensor | None
-    weight_sum: WeightSum | None
-    is_skipped: tf.Tensor | bool
-
-    @property
-    def absent(self) -> Positions:
-        """The positions of the variables that have no gradient."""
-        return positions_of(gradient is None for gradient in self.gradients)
-
-    def targets(self) -> list[tuple[VariableSum, Gradient | None]]:
-        """Returns each accumulator and its gradient, multiplied by the weight.
-
-        With the weight 0, even a gradient with infinities is zeros only.
-        """
-        gradients = [  # Those of dense accumulators are dense, before any is applied.
-            each.as_dense(gradient) if each.is_dense and gradient is not None else gradient
-            for each, gradient in zip(self.sums, self.gradients, strict=True)
-        ]
-        if self.weight is None:
-            return list(zip(self.sums, gradients, strict=True))
-        present = [gradient for gradient in gradients if gradient is not None]
-        products = iter(_products(present, self.weight))
-        return [
-            (each, None if gradient is None else next(products))
-            for each, gradient in zip(self.sums, gradients, strict=True)
-        ]
-
-    def num_added(self) -> tf.Tensor | int:
-        """Returns by how much the micro-batch increases the number of micro-batches: `[] int32`."""
-        if isinstance(self.is_skipped, bool):
-            return int(not self.is_skipped)
-        return 1 - tf.cast(self.is_skipped, tf.int32)
-
-
 class Taken(NamedTuple):
     """What was taken from the accumulators of a replica.
 
@@ -292,6 +252,283 @@ class Taken(NamedTuple):
     is_absent: Callable[[], tf.Tensor]
 
 
+class Replica:
+    """The accumulators of one replica.
+
+    Args:
+        checks: The checks of the `GradientAccumulator`, which know its title and its variables.
+        name: Name of the `GradientAccumulator`, with which those of the accumulators begin.
+        device: Device of the replica; None for the current one.
+        are_sparse: Whether the accumulator of each variable is sparse.
+        reduction_type: "MEAN" or "SUM".
+
+    Attributes:
+        checks: The checks.
+        sums: The accumulator of each variable.
+        absences: Counts how many gradients of each variable were None since the last take.
+        weights: The weights; None until one is given, and for sums.
+        is_traced_without_weights: Whether a function was traced that takes means, and does not
+            divide them by weights.
+    """
+
+    def __init__(
+        self,
+        checks: Checks,
+        name: str,
+        device: str | None,
+        are_sparse: Sequence[bool],
+        reduction_type: str,
+    ) -> None:
+        self.checks = checks
+        self.weights: WeightSum | None = None
+        self.is_traced_without_weights = False
+        with tf.init_scope(), tf.device(device):  # Not in a function that is being traced.
+            self.sums = [
+                _make_sum(name, variable, is_sparse, reduction_type)
+                for variable, is_sparse in zip(checks.variables, are_sparse, strict=True)
+            ]
+            self.absences = _FoldingAccumulator(
+                tf.float64, [len(self.sums)], name=f"{name}/absences", reduction_type="SUM"
+            )
+
+    @property
+    def first(self) -> ConditionalAccumulator | SparseConditionalAccumulator:
+        """The accumulator of the first variable. All count the same updates and micro-batches."""
+        return self.sums[0].accumulator
+
+    def accumulators(self) -> list[ConditionalAccumulator | SparseConditionalAccumulator]:
+        """Returns all accumulators, in the order in which they are saved."""
+        weights = [] if self.weights is None else [self.weights.accumulator]
+        return [*(each.accumulator for each in self.sums), self.absences, *weights]
+
+    def layout(self) -> dict[str, Any]:
+        """Returns which accumulators there are."""
+        return {
+            "sparse": [not each.is_dense for each in self.sums],
+            "has_slices": [each.has_slices for each in self.sums],
+            "weights": self.weights is not None,
+        }
+
+    def lowest(self) -> tf.Tensor:
+        """Returns the lowest number of micro-batches that an accumulator has: `[] int32`."""
+        return lowest_num_accumulated(*[each.accumulator.accumulator_ref for each in self.sums])
+
+    def take(self, num_required: TensorLike) -> Taken:
+        """Takes what is accumulated.
+
+        Args:
+            num_required: Number of micro-batches that the take requires: `[] int32`.
+
+        Raises:
+            tf.errors.InvalidArgumentError: An accumulator has too few. Nothing was taken.
+        """
+        number = self.lowest()
+        with (
+            self.checks.has_enough(number, num_required),
+            explaining_graphs(self.checks.title, "take"),
+            self.counts_taken(num_required, number) as (required, factor, is_absent),
+        ):
+            gradients = [each.take(required, factor) for each in self.sums]
+        return Taken(gradients, is_absent)
+
+    @contextlib.contextmanager
+    def counts_taken(
+        self, num_required: TensorLike, num_accumulated: tf.Tensor
+    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None, Callable[[], tf.Tensor]]]:
+        """Takes the weights and absences, and returns a context to take the gradients in.
+
+        Args:
+            num_required: Number of micro-batches that are enough: `[] int32`.
+            num_accumulated: Number of micro-batches of this replica: `[] int32`.
+
+        Yields:
+            The number of micro-batches that are enough, `[] int32`; the factor of this replica's
+            means, `[] float64`, or None for 1; and `Taken.is_absent`.
+        """
+        # It is emptied even if no gradient was None here: other functions may have added to it.
+        counted = self.absences.try_take_grad(1)
+        is_absent = functools.partial(_is_absent, counted, num_accumulated)
+        factor = None
+        if self.weights is not None:
+            factor = self.weights.take_factor(num_accumulated)
+        else:
+            self.is_traced_without_weights |= not tf.executing_eagerly()
+        with arguments_on_host():  # All takes share a constant.
+            required = tf.convert_to_tensor(num_required, tf.int32)
+        with tf.control_dependencies([counted.taken, *([] if factor is None else [factor])]):
+            yield required, factor, is_absent
+
+
+class MicroBatch(NamedTuple):
+    """The gradients of a micro-batch of one replica.
+
+    Attributes:
+        replica: The accumulators of the replica.
+        gradients: A gradient for each variable; None for one that has none.
+        weight: Weight of the micro-batch: `[] float64`; None if it has none.
+        is_skipped: Whether to drop the micro-batch: `[] bool`.
+    """
+
+    replica: Replica
+    gradients: list[Gradient | None]
+    weight: tf.Tensor | None
+    is_skipped: tf.Tensor | bool
+
+    @property
+    def absent(self) -> Positions:
+        """The positions of the variables that have no gradient."""
+        return positions_of(gradient is None for gradient in self.gradients)
+
+    def num_added(self) -> tf.Tensor | int:
+        """Returns by how much the micro-batch increases the number of micro-batches: `[] int32`."""
+        if isinstance(self.is_skipped, bool):
+            return int(not self.is_skipped)
+        return 1 - tf.cast(self.is_skipped, tf.int32)
+
+    def apply(self) -> list[tf.Tensor]:
+        """Applies the gradients, and returns the outcomes of all applies: `[] int32`."""
+        step, targets = local_step(self.is_skipped), self._targets()
+        applied = self._apply_all_but_dense(targets, step)
+        with tf.control_dependencies(applied[-1:]):
+            dense = [each.apply(gradient, step) for each, gradient in targets if each.is_dense]
+        return applied + dense
+
+    def apply_and_take(self, num_required: TensorLike) -> Taken:
+        """Applies the gradients, and takes what the accumulators then have.
+
+        Args:
+            num_required: Number of micro-batches that the take requires: `[] int32`.
+
+        Raises:
+            tf.errors.InvalidArgumentError: An accumulator then has too few. Nothing was applied.
+        """
+        number = self.replica.lowest() + self.num_added()
+        with self.replica.checks.has_enough(number, num_required):
+            step, targets = local_step(self.is_skipped), self._targets()
+            applied = self._apply_all_but_dense(targets, step)
+            with (
+                tf.control_dependencies(applied[-1:]),
+                self.replica.counts_taken(num_required, number) as (required, factor, is_absent),
+            ):
+                gradients = [
+                    each.apply_and_take(gradient, step, required, factor)
+                    if each.is_dense
+                    else each.take(required, factor)
+                    for each, gradient in targets
+                ]
+        return Taken(gradients, is_absent)
+
+    def _targets(self) -> list[tuple[VariableSum, Gradient | None]]:
+        """Returns each accumulator and its gradient, multiplied by the weight.
+
+        With the weight 0, even a gradient with infinities is zeros only.
+        """
+        gradients = [  # Those of dense accumulators are dense, before any is applied.
+            each.as_dense(gradient) if each.is_dense and gradient is not None else gradient
+            for each, gradient in zip(self.replica.sums, self.gradients, strict=True)
+        ]
+        if self.weight is not None:
+            present = [gradient for gradient in gradients if gradient is not None]
+            products = iter(multiplied_all(present, self.weight))
+            gradients = [None if gradient is None else next(products) for gradient in gradients]
+        return list(zip(self.replica.sums, gradients, strict=True))
+
+    def _apply_all_but_dense(
+        self, targets: Sequence[tuple[VariableSum, Gradient | None]], step: tf.Tensor
+    ) -> list[tf.Tensor]:
+        """Applies the sparse gradients, the weight and the absences, one after another.
+
+        The dense gradients are applied afterwards: they have been checked, but the indices of
+        sparse gradients are checked only when they are applied.
+
+        Returns:
+            The outcomes of their applies: `[] int32`.
+        """
+        applies = [
+            functools.partial(each.apply, gradient, step)
+            for each, gradient in targets
+            if not each.is_dense
+        ]
+        if self.weight is not None and self.replica.weights is not None:
+            applies.append(functools.partial(self.replica.weights.add, self.weight, step))
+        if self.absent:
+            counts = np.isin(range(len(targets)), [*self.absent]).astype(np.float64)
+            applies.append(functools.partial(self.replica.absences._outcome, counts, step))
+        applied: list[tf.Tensor] = []
+        for apply in applies:
+            with tf.control_dependencies(applied[-1:]):
+                applied.append(apply())
+        return applied
+
+
+class KnownAbsences:
+    """The sets of variables whose gradients were None together in a micro-batch.
+
+    An optimizer is told in Python which variables it updates, but a graph learns only at run time
+    which variables had no gradient. The graph therefore has one branch for each set that is
+    possible: those of the micro-batches that are known when it is made, and their intersections.
+    If other variables turn out to have no gradient, their gradients are zeros.
+
+    Args:
+        checks: The checks of the `GradientAccumulator`, which know its title and its variables.
+
+    Attributes:
+        sets: The known sets.
+    """
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self.sets: set[Positions] = set()
+        self._graphs: set[tuple[Positions, frozenset[Positions]]] = set()
+        self._warned: set[str] = set()
+
+    def add(self, absent: Positions) -> None:
+        """Adds the set of a micro-batch, and logs a warning once if a graph lacks a branch for it.
+
+        Args:
+            absent: The positions of the variables whose gradients are None.
+        """
+        if absent in self.sets or len(self.sets) >= _MOST_SETS:
+            return
+        self.sets.add(absent)
+        for possible, branches in self._graphs:
+            if not {absent & branch for branch in (possible, *branches)} <= branches:
+                self.warn(absent, "in a function that was traced before (make it again)")
+
+    def branches(self, possible: Positions) -> list[Positions]:
+        """Returns the sets that the update of a graph may leave out, the largest ones first.
+
+        The last one is empty. A warning is logged once if there are too many.
+
+        Args:
+            possible: The positions of the variables whose gradients may all have been None.
+        """
+        found = {known & possible for known in self.sets} | {Positions()}
+        while len(found) <= _MOST_BRANCHES:
+            if (more := {one & other for one in found for other in found}) == found:
+                break
+            found = more
+        branches = sorted(found, key=lambda each: (-len(each), sorted(each)))
+        if len(branches) > _MOST_BRANCHES:
+            self.warn(possible, "in a function, which has no branch for each of so many sets")
+            branches = [*branches[: _MOST_BRANCHES - 1], Positions()]
+        self._graphs.add((possible, frozenset(branches)))
+        return branches
+
+    def warn(self, absent: Positions, where: str) -> None:
+        """Logs a warning once that an update may not leave out variables, and where it does not."""
+        if where not in self._warned:
+            self._warned.add(where)
+            names = [name_of(self._checks.variables[each]) for each in sorted(absent)]
+            _LOG.warning(
+                "%s: the gradients of the variables %s are None. They count as zeros %s. So "
+                "momentum and weight decay go on in an update in which all of them are None.",
+                self._checks.title,
+                ", ".join(names[:_MOST_NAMES] + ["..."] * (len(names) > _MOST_NAMES)),
+                where,
+            )
+
+
 class ReplicaAccumulators(Trackable):
     """The accumulators of each replica, which its first gradients and its first weight make.
 
@@ -299,6 +536,9 @@ class ReplicaAccumulators(Trackable):
         checks: The checks of the `GradientAccumulator`, which know its title and its variables.
         name: Name of the `GradientAccumulator`, with which those of the accumulators begin.
         reduction_type: "MEAN" or "SUM".
+
+    Attributes:
+        absences: The sets of variables that had no gradient.
 
     Raises:
         RuntimeError: Replicas make no common updates, or each would make its own object.
@@ -308,68 +548,87 @@ class ReplicaAccumulators(Trackable):
         self._checks = checks
         self._title = checks.title
         self._name = name
-        self._variables = checks.variables
         self._reduction_type = reduction_type
         self._check_is_outside_replicas()
         self._strategy = own_strategy()
-        # Keyed by the number of the replica.
-        self._sums: dict[int, list[VariableSum]] = {}
-        self._weights: dict[int, WeightSum] = {}  # Empty until a weight is given.
-        # For each replica, how many gradients of each variable were None since the last take.
-        self._absences: dict[int, _FoldingAccumulator] = {}
-        self._is_traced_without_weights = False
+        self._made: dict[int, Replica] = {}  # By the number of the replica.
+        self.absences = KnownAbsences(checks)
+        self._thread = threading.local()
 
-    def made_for(self, gradients: Sequence[Gradient | None]) -> list[VariableSum]:
-        """Returns the accumulators of this replica. If there are none, the gradients make them.
+    @contextlib.contextmanager
+    def updating(self) -> Iterator[None]:
+        """Notes that this thread calls the optimizer for an update."""
+        self._thread.is_updating = True
+        try:
+            yield
+        finally:
+            self._thread.is_updating = False
 
-        A variable whose first gradient is None has a sparse accumulator, which needs no memory as
-        long as there is no other gradient.
+    def micro_batch(
+        self,
+        gradients: list[Gradient | None],
+        weight: tf.Tensor | None,
+        skips_non_finite: bool,
+    ) -> MicroBatch:
+        """Returns a micro-batch of checked gradients, and makes the accumulators if need be.
+
+        Args:
+            gradients: A gradient for each variable.
+            weight: Weight of the micro-batch: `[] float64`; None if it has none.
+            skips_non_finite: Whether to drop it if an element is not finite.
 
         Raises:
-            RuntimeError: It is called outside of the functions that the strategy runs on replicas.
+            RuntimeError: It is called outside of the functions that the strategy runs on replicas,
+                or by the optimizer that makes the update.
         """
-        replica = self._replica()
-        if replica not in self._sums:
-            are_sparse = [
-                _is_sparse(gradient, variable)
-                for gradient, variable in zip(gradients, self._variables, strict=True)
-            ]
-            self._make_sums(replica, are_sparse, own_strategy())
-        sums = self._sums[replica]
-        for gradient, each in zip(gradients, sums, strict=True):
+        if getattr(self._thread, "is_updating", False):
+            raise RuntimeError(
+                f"{self._title} is used in a method of the optimizer that makes its update, so its "
+                "mean would be accumulated again and never be applied. Call it where the "
+                "gradients are computed, with an optimizer whose methods do not call it."
+            )
+        number = self._number()
+        if number not in self._made:
+            # A variable whose first gradient is None has a sparse accumulator, which needs no
+            # memory as long as there is no other gradient.
+            are_sparse = map(_is_sparse, gradients, self._checks.variables)
+            self._make(number, list(are_sparse), own_strategy())
+        replica = self._made[number]
+        for gradient, each in zip(gradients, replica.sums, strict=True):
             each.has_slices |= isinstance(gradient, tf.IndexedSlices)
-        return sums
+        with explaining_graphs(self._title, "accumulate"):
+            is_skipped = skips_non_finite and is_any_not_finite(gradients, weight)
+        if weight is not None and self._reduction_type == "MEAN":
+            self._make_weights(number)
+        micro_batch = MicroBatch(replica, gradients, weight, is_skipped)
+        self.absences.add(micro_batch.absent)
+        if micro_batch.absent and self.strategy_of_workers is not None:
+            self.absences.warn(micro_batch.absent, "under a strategy with several workers")
+        return micro_batch
 
-    def _make_sums(
-        self,
-        replica: int,
-        are_sparse: Sequence[bool],
-        strategy: tf.distribute.Strategy | None,
+    def _make(
+        self, number: int, are_sparse: Sequence[bool], strategy: tf.distribute.Strategy | None
     ) -> None:
         """Makes the accumulators of a replica."""
-        # Error messages of the operations contain the names of the accumulators.
-        names = [f"{self._name}/{_as_op_name(variable)}" for variable in self._variables]
-        device = _device_of(replica, strategy)
-        sums = _make_sums(device, names, self._variables, are_sparse, self._reduction_type)
-        for position, each in enumerate(sums):
-            self._track_trackable(each.accumulator, f"replica_{replica}_{position}")
-        with tf.init_scope(), tf.device(device):
-            self._absences[replica] = _FoldingAccumulator(
-                tf.float64, [len(sums)], name=f"{self._name}/absences", reduction_type="SUM"
-            )
-        self._track_trackable(self._absences[replica], f"replica_{replica}_absences")
-        self._sums[replica], self._strategy = sums, strategy
+        device = device_of(number, strategy)
+        made = Replica(self._checks, self._name, device, are_sparse, self._reduction_type)
+        for position, each in enumerate(made.sums):
+            self._track_trackable(each.accumulator, f"replica_{number}_{position}")
+        self._track_trackable(made.absences, f"replica_{number}_absences")
+        self._made[number], self._strategy = made, strategy
 
-    def _make_weights(self, replica: int, strategy: tf.distribute.Strategy | None) -> None:
-        """Makes the weights of a replica.
+    def _make_weights(self, number: int) -> None:
+        """Makes the weights of a replica, unless it has them.
 
         Raises:
             RuntimeError: A function was traced that takes means without dividing by weights.
         """
+        if self._made[number].weights is not None:
+            return
         self._check_is_not_traced_without_weights()
-        weights = WeightSum(f"{self._name}/weights", _device_of(replica, strategy))
-        self._track_trackable(weights.accumulator, f"replica_{replica}_weights")
-        self._weights[replica] = weights
+        weights = WeightSum(f"{self._name}/weights", device_of(number, self._strategy))
+        self._track_trackable(weights.accumulator, f"replica_{number}_weights")
+        self._made[number].weights = weights
 
     def spec(self) -> dict[str, Any]:
         """Returns what must be equal in a checkpoint and in the object, as JSON can have it."""
@@ -378,20 +637,13 @@ class ReplicaAccumulators(Trackable):
             "num_replicas": 1 if self._strategy is None else self._strategy.num_replicas_in_sync,
             "variables": [
                 [dtype_of(variable).name, str(tf.TensorShape(variable.shape))]
-                for variable in self._variables
+                for variable in self._checks.variables
             ],
         }
 
     def layout(self) -> Layout:
         """Returns which accumulators there are."""
-        return {
-            replica: {
-                "sparse": [not each.is_dense for each in sums],
-                "has_slices": [each.has_slices for each in sums],
-                "weights": replica in self._weights,
-            }
-            for replica, sums in self._sums.items()
-        }
+        return {number: replica.layout() for number, replica in self._made.items()}
 
     @property
     def strategy_of_workers(self) -> tf.distribute.Strategy | None:
@@ -399,30 +651,21 @@ class ReplicaAccumulators(Trackable):
         strategy = self._strategy
         return strategy if strategy is not None and has_other_workers(strategy) else None
 
-    def roles(self, layout: Layout) -> list[tuple[int, str | int]]:
-        """Returns the replica and the role of each accumulator of a layout, in a fixed order."""
+    def roles(self, layout: Layout) -> list[tuple[int, int]]:
+        """Returns the replica and the position of each accumulator of a layout, in a fixed order.
+
+        A replica has an accumulator for each variable, one for absences, and one for weights.
+        """
         return [
-            (replica, role)
+            (replica, position)
             for replica in sorted(layout)
-            for role in (
-                *range(len(self._variables)),
-                "absences",
-                *(["weights"] if layout[replica]["weights"] else []),
-            )
+            for position in range(len(self._checks.variables) + 1 + layout[replica]["weights"])
         ]
 
-    def handles(self, layout: Layout) -> list[tf.Tensor]:
-        """Returns the handles of the accumulators of a layout, all of which exist."""
-        handles = []
-        for replica, role in self.roles(layout):
-            if role == "absences":
-                accumulator: Any = self._absences[replica]
-            elif role == "weights":
-                accumulator = self._weights[replica].accumulator
-            else:
-                accumulator = self._sums[replica][int(role)].accumulator
-            handles.append(accumulator.accumulator_ref)
-        return handles
+    def handles(self, numbers: Iterable[int] | None = None) -> list[tf.Tensor]:
+        """Returns the handles of the accumulators of some replicas, or of all, as in `roles`."""
+        replicas = [self._made[each] for each in sorted(self._made if numbers is None else numbers)]
+        return [each.accumulator_ref for replica in replicas for each in replica.accumulators()]
 
     def make_all(self, layout: Layout) -> None:
         """Makes those accumulators of a layout that do not exist. The others do not change.
@@ -431,8 +674,11 @@ class ReplicaAccumulators(Trackable):
             tf.errors.InvalidArgumentError: An accumulator is of another kind.
             RuntimeError: A function was traced that takes means without dividing by weights.
         """
-        for replica, kinds in layout.items():
-            for each, is_sparse in zip(self._sums.get(replica, []), kinds["sparse"], strict=False):
+        for number, kinds in layout.items():
+            replica = self._made.get(number)
+            for each, is_sparse in zip(
+                replica.sums if replica else [], kinds["sparse"], strict=False
+            ):
                 if each.is_dense == is_sparse:
                     expected, got = ("dense", "sparse") if each.is_dense else ("sparse", "dense")
                     raise tf.errors.InvalidArgumentError(
@@ -443,82 +689,19 @@ class ReplicaAccumulators(Trackable):
                         f"{expected} accumulator, got a {got} one. Restore before the first "
                         "micro-batch.",
                     )
-            if kinds["weights"] and replica not in self._weights:
+            if kinds["weights"] and (replica is None or replica.weights is None):
                 self._check_is_not_traced_without_weights()
-        for replica, kinds in layout.items():
-            if replica not in self._sums:
-                self._make_sums(replica, kinds["sparse"], self._strategy)
-            for each, has_slices in zip(self._sums[replica], kinds["has_slices"], strict=True):
+        for number, kinds in layout.items():
+            if number not in self._made:
+                self._make(number, kinds["sparse"], self._strategy)
+            for each, has_slices in zip(self._made[number].sums, kinds["has_slices"], strict=True):
                 each.has_slices |= bool(has_slices)
-            if kinds["weights"] and replica not in self._weights:
-                self._make_weights(replica, self._strategy)
+            if kinds["weights"]:
+                self._make_weights(number)
 
-    def weight_sum_made(self) -> WeightSum | None:
-        """Returns the weights of this replica, which the first call makes; None for sums.
-
-        Raises:
-            RuntimeError: A function was traced that takes means without dividing by weights.
-        """
-        replica = self._replica()
-        if self._reduction_type == "MEAN" and replica not in self._weights:
-            self._make_weights(replica, own_strategy())
-        return self._weights.get(replica)
-
-    def apply(self, micro_batch: MicroBatch) -> list[tf.Tensor]:
-        """Applies the gradients of a micro-batch to the accumulators of this replica.
-
-        Returns:
-            The outcomes of the applies of each gradient and of the weight: `[] int32`.
-        """
-        step = local_step(micro_batch.is_skipped)
-        targets = micro_batch.targets()
-        applied = self._apply_all_but_dense(micro_batch, targets, step)
-        with tf.control_dependencies(applied[-1:]):
-            return applied + [
-                each.apply(gradient, step) for each, gradient in targets if each.is_dense
-            ]
-
-    def apply_and_take(
-        self, micro_batch: MicroBatch, num_required: TensorLike, num_accumulated: tf.Tensor
-    ) -> Taken:
-        """Applies the gradients of a micro-batch, and takes what the accumulators then have.
-
-        Args:
-            micro_batch: The micro-batch.
-            num_required: Number of micro-batches that are enough: `[] int32`.
-            num_accumulated: Number of micro-batches of this replica, this one included: `[] int32`.
-        """
-        step = local_step(micro_batch.is_skipped)
-        targets = micro_batch.targets()
-        applied = self._apply_all_but_dense(micro_batch, targets, step)
-        with (
-            tf.control_dependencies(applied[-1:]),
-            self._counts_taken(num_required, num_accumulated) as (required, factor, is_absent),
-        ):
-            gradients = [
-                each.apply_and_take(gradient, step, required, factor)
-                if each.is_dense
-                else each.take(required, factor)
-                for each, gradient in targets
-            ]
-        return Taken(gradients, is_absent)
-
-    def take(
-        self,
-        sums: Sequence[VariableSum],
-        num_required: TensorLike,
-        num_accumulated: tf.Tensor,
-    ) -> Taken:
-        """Takes what the accumulators of this replica have. It has been checked to be enough.
-
-        Args:
-            sums: The accumulators.
-            num_required: Number of micro-batches that are enough: `[] int32`.
-            num_accumulated: Number of micro-batches of this replica: `[] int32`.
-        """
-        with self._counts_taken(num_required, num_accumulated) as (required, factor, is_absent):
-            gradients = [each.take(required, factor) for each in sums]
-        return Taken(gradients, is_absent)
+    def take(self, num_required: TensorLike) -> Taken:
+        """Takes what the replica that calls has accumulated, as `Replica.take`."""
+        return self._made[self._number()].take(num_required)
 
     def as_given(self, gradients: Sequence[Gradient]) -> list[Gradient]:
         """Returns what was taken on this replica in the kinds that all replicas have in common.
@@ -526,24 +709,24 @@ class ReplicaAccumulators(Trackable):
         These are tensors, unless all gradients of a variable on all replicas were
         ``tf.IndexedSlices`` or None.
         """
-        kinds = zip(*self._sums.values(), strict=True)
+        kinds = zip(*(replica.sums for replica in self._made.values()), strict=True)
         are_slices = [
             any(each.has_slices for each in of_variable)
             and not any(e.is_dense for e in of_variable)
             for of_variable in kinds
         ]
-        given = zip(self.of_this_replica() or [], gradients, are_slices, strict=True)
+        given = zip(self._made[self._number()].sums, gradients, are_slices, strict=True)
         return [one if is_slices else each.as_dense(one) for each, one, is_slices in given]
 
-    def of_this_replica(self) -> list[VariableSum] | None:
+    def of_this_replica(self) -> Replica | None:
         """Returns the accumulators of the replica that calls; None if it has none yet."""
-        return self._sums.get(self._replica())
+        return self._made.get(self._number())
 
-    def of_first_replica(self) -> list[VariableSum] | None:
+    def of_first_replica(self) -> Replica | None:
         """Returns the accumulators of the first replica of this process; None if there are none."""
-        return next(iter(self._sums.values()), None)
+        return next(iter(self._made.values()), None)
 
-    def of_any_replica(self) -> list[VariableSum] | None:
+    def of_any_replica(self) -> Replica | None:
         """Returns the accumulators of this replica, or of the first one between steps."""
         strategy = own_strategy()
         in_scope = strategy is self._strategy and tf.distribute.in_cross_replica_context()
@@ -553,12 +736,9 @@ class ReplicaAccumulators(Trackable):
 
     def reset(self) -> tf.Operation | None:
         """Discards the gradients and weights of all replicas; returns the operation of a graph."""
-        sums = (each.accumulator for sums in self._sums.values() for each in sums)
-        weights = (each.accumulator for each in self._weights.values())
+        accumulators = [each for made in self._made.values() for each in made.accumulators()]
         # The step counts the updates, on which their number of micro-batches may depend.
-        resets = [
-            each.reset(each.global_step()) for each in (*sums, *weights, *self._absences.values())
-        ]
+        resets = [each.reset(each.global_step()) for each in accumulators]
         is_run_by_session = not (tf.executing_eagerly() or tf.inside_function())
         return tf.group(*resets) if is_run_by_session else None
 
@@ -571,69 +751,10 @@ class ReplicaAccumulators(Trackable):
         """
         made = ReplicaAccumulators(checks or self._checks, self._name, self._reduction_type)
         made._strategy = self._strategy
+        made.absences.sets |= self.absences.sets
         return made
 
-    def _apply_all_but_dense(
-        self,
-        micro_batch: MicroBatch,
-        targets: Sequence[tuple[VariableSum, Gradient | None]],
-        step: tf.Tensor,
-    ) -> list[tf.Tensor]:
-        """Applies the sparse gradients, the weight and the absences, one after another.
-
-        The dense gradients are applied afterwards: they have been checked, but the indices of
-        sparse gradients are checked only when they are applied.
-
-        Returns:
-            The outcomes of their applies: `[] int32`.
-        """
-        applied: list[tf.Tensor] = []
-        for each, gradient in targets:
-            if not each.is_dense:
-                with tf.control_dependencies(applied[-1:]):
-                    applied.append(each.apply(gradient, step))
-        if micro_batch.weight_sum is not None:
-            with tf.control_dependencies(applied[-1:]):
-                applied.append(micro_batch.weight_sum.add(micro_batch.weight, step))
-        if micro_batch.absent:
-            counts = np.isin(range(len(targets)), [*micro_batch.absent]).astype(np.float64)
-            with tf.control_dependencies(applied[-1:]):
-                absences = self._absences[self._replica()]
-                applied.append(absences._outcome(tf.constant(counts), step))
-        return applied
-
-    @contextlib.contextmanager
-    def _counts_taken(
-        self, num_required: TensorLike, num_accumulated: tf.Tensor
-    ) -> Iterator[tuple[tf.Tensor, tf.Tensor | None, Callable[[], tf.Tensor]]]:
-        """Takes the weights and absences, and returns a context to take the gradients in.
-
-        Yields:
-            The number of micro-batches that are enough, `[] int32`; the factor of this replica's
-            means, `[] float64` or None; and `Taken.is_absent`.
-        """
-        # It is emptied even if no gradient was None here: other functions may have added to it.
-        counted = self._absences[self._replica()].try_take_grad(1)
-        is_absent = functools.partial(_is_absent, counted, num_accumulated)
-        factor = self._take_factor(num_accumulated)
-        with arguments_on_host():  # All takes share a constant.
-            required = tf.convert_to_tensor(num_required, tf.int32)
-        with tf.control_dependencies([counted.taken, *([] if factor is None else [factor])]):
-            yield required, factor, is_absent
-
-    def _take_factor(self, num_accumulated: tf.Tensor) -> tf.Tensor | None:
-        """Takes the weights, and returns the factor of this replica's means; None for 1.
-
-        Args:
-            num_accumulated: Number of micro-batches of this replica: `[] int32`.
-        """
-        weights = self._weights.get(self._replica())
-        if weights is not None:
-            return weights.take_factor(num_accumulated)
-        self._is_traced_without_weights |= not tf.executing_eagerly()
-        return None
-
-    def _replica(self) -> int:
+    def _number(self) -> int:
         """Returns the number of the replica that executes the calling function."""
         context, strategy = tf.distribute.get_replica_context(), own_strategy()
         expected = self._strategy
@@ -645,7 +766,7 @@ class ReplicaAccumulators(Trackable):
                 "runs on replicas. Use it in the function that is passed to strategy.run."
             )
         # As long as there are no accumulators, another strategy may replace the default one.
-        if strategy is not expected and (expected is not None or self._sums):
+        if strategy is not expected and (expected is not None or self._made):
             another = "another " if type(strategy) is type(expected) else ""
             raise RuntimeError(
                 f"{self._title} was made or first used under {described(expected)}, but "
@@ -655,7 +776,7 @@ class ReplicaAccumulators(Trackable):
         return int(tf.get_static_value(context.replica_id_in_sync_group))
 
     def _check_is_not_traced_without_weights(self) -> None:
-        if self._is_traced_without_weights:
+        if any(replica.is_traced_without_weights for replica in self._made.values()):
             raise RuntimeError(
                 f"{self._title}: the first weight is given after a function was traced that "
                 "takes gradients, which would not divide by weights. Give weights in the "
@@ -693,37 +814,17 @@ def _is_sparse(gradient: Gradient | None, variable: VariableLike) -> bool:
     return bool(may_be_sparse) or isinstance(gradient, tf.IndexedSlices)
 
 
-def _make_sums(
-    device: str | None,
-    names: Sequence[str],
-    variables: Sequence[VariableLike],
-    are_sparse: Sequence[bool],
-    reduction_type: str,
-) -> list[VariableSum]:
-    """Makes the accumulators of a replica on its device, outside of functions under construction.
-
-    Args:
-        device: Device of the replica.
-        names: Name of each accumulator.
-        variables: The variables.
-        are_sparse: Whether each accumulator is sparse.
-        reduction_type: "MEAN" or "SUM".
-    """
-    sparse_reduction = "GLOBAL_MEAN" if reduction_type == "MEAN" else reduction_type
-    sums = []
-    with tf.init_scope(), tf.device(device):
-        for name, is_sparse, variable in zip(names, are_sparse, variables, strict=True):
-            dtype, shape = dtype_of(variable), tf.TensorShape(variable.shape)
-            if is_sparse:
-                accumulator: Any = _SparseAccumulator(
-                    dtype, shape, name=name, reduction_type=sparse_reduction
-                )
-            else:
-                accumulator = _FoldingAccumulator(
-                    dtype, shape, name=name, reduction_type=reduction_type
-                )
-            sums.append(VariableSum(accumulator, name, variable))
-    return sums
+def _make_sum(
+    prefix: str, variable: VariableLike, is_sparse: bool, reduction_type: str
+) -> VariableSum:
+    """Makes the accumulator of a variable. Error messages of its operations contain its name."""
+    name = f"{prefix}/{_as_op_name(variable)}"
+    dtype, shape = dtype_of(variable), tf.TensorShape(variable.shape)
+    kind: Any = _SparseAccumulator if is_sparse else _FoldingAccumulator
+    if is_sparse and reduction_type == "MEAN":
+        reduction_type = "GLOBAL_MEAN"
+    accumulator = kind(dtype, shape, name=name, reduction_type=reduction_type)
+    return VariableSum(accumulator, name, variable)
 
 
 def _is_absent(counted: TryTakeResult, num_accumulated: tf.Tensor) -> tf.Tensor:
@@ -735,56 +836,9 @@ def _multiplied(gradient: Gradient, factor: tf.Tensor | None) -> Gradient:
     """Multiplies a gradient by a factor, `[] float64`. A factor of 0 sets all elements to zero."""
     if factor is None:
         return gradient
-    return _with_values(gradient, multiplied(_values(gradient), factor))
+    return with_values(gradient, multiplied(values_of(gradient), factor))
 
 
-def _values(gradient: Gradient) -> tf.Tensor:
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
-def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return values
-
-
-def _products(gradients: Sequence[Gradient], factor: tf.Tensor) -> list[Gradient]:
-    """Multiplies gradients by a factor, `[] float64`.
-
-    One operation multiplies many gradients, because to start one takes longer than to multiply
-    a thousand numbers. In a graph it would wait for all of them, and keep them in memory. So a
-    graph multiplies large gradients one by one, as soon as they are computed.
-    """
-    products = [_values(one) for one in gradients]
-    together: dict[tf.DType, list[int]] = {}
-    has_gpu = bool(tf.config.list_logical_devices("GPU"))  # The operation has no kernel for it.
-    is_eager = tf.executing_eagerly()
-    if is_eager and not has_gpu and len({values.dtype for values in products}) == 1:
-        # This takes less time than the general case.
-        made = ops.condacc_multiply(products, factor)
-        return [_with_values(one, product) for one, product in zip(gradients, made, strict=True)]
-    for position, values in enumerate(products):
-        if not has_gpu and (is_eager or _is_small(values)):
-            together.setdefault(values.dtype, []).append(position)
-        else:
-            products[position] = multiplied(values, factor)
-    for positions in together.values():
-        size = len(positions) if is_eager else _MAX_TOGETHER
-        for begin in range(0, len(positions), size):
-            some = positions[begin : begin + size]
-            made = ops.condacc_multiply([products[position] for position in some], factor)
-            for position, product in zip(some, made, strict=True):
-                products[position] = product
-    return [_with_values(one, product) for one, product in zip(gradients, products, strict=True)]
-
-
-def _is_small(values: tf.Tensor) -> bool:
-    number = values.shape.num_elements()
-    return number is not None and number <= _MAX_SMALL
-
-
-def _device_of(replica_id: int, strategy: tf.distribute.Strategy | None) -> str | None:
-    if strategy is None:
-        return None
-    devices = strategy.extended.worker_devices
-    return devices[replica_id % len(devices)]
+def positions_of(absent: Iterable[bool]) -> Positions:
+    """Returns the positions at which an iterable is true."""
+    return frozenset(position for position, is_absent in enumerate(absent) if is_absent)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_condacc._micro_batches.absences import KnownAbsences, Positions
-from tf_condacc._micro_batches.replicas import Layout, ReplicaAccumulators
-from tf_condacc._micro_batches.workers import Gatherer, own_replicas
+from tf_condacc._micro_batches.replicas import Layout, Positions, ReplicaAccumulators
+from tf_condacc._micro_batches.strategies import Gatherer, own_replicas
 from tf_condacc._ops.native import ops
 from tf_condacc._state import State
 
@@ -29,15 +28,13 @@ class GradientAccumulatorState(State):
 
     Args:
         replicas: The accumulators of the object.
-        absences: The sets of variables that had no gradients.
         title: What error messages call the object.
     """
 
     _TYPES = {"layout": tf.string, "sizes": tf.int64, "states": tf.uint8}
 
-    def __init__(self, replicas: ReplicaAccumulators, absences: KnownAbsences, title: str) -> None:
+    def __init__(self, replicas: ReplicaAccumulators, title: str) -> None:
         self._replicas = replicas
-        self._absences = absences
         self._title = title
         self._gatherer: Gatherer | None = None
 
@@ -47,7 +44,7 @@ class GradientAccumulatorState(State):
         text = {
             "version": _VERSION,
             "spec": self._replicas.spec(),
-            "absences": sorted(map(sorted, self._absences.sets)),
+            "absences": sorted(map(sorted, self._replicas.absences.sets)),
             "replicas": layout,
         }
         return {
@@ -61,7 +58,7 @@ class GradientAccumulatorState(State):
         layout = self._replicas.layout()
         strategy = self._replicas.strategy_of_workers
         if strategy is None:
-            return layout, _saved(self._replicas.handles(layout))
+            return layout, _saved(self._replicas.handles())
         if not tf.executing_eagerly():
             raise RuntimeError(
                 f"{self._title} has replicas on several workers, which can save it only in eager "
@@ -106,16 +103,16 @@ class GradientAccumulatorState(State):
         if len(given) < len(self._replicas.roles(own)):
             new = self._replicas.emptied()
             new.make_all(own)
-            new_states = _saved(new.handles(own))
+            new_states = _saved(new.handles())
             restored = {**dict(zip(self._replicas.roles(own), new_states, strict=True)), **given}
         self._replace([restored[each] for each in self._replicas.roles(own)])
         for each in sets:
-            self._absences.add(each)
+            self._replicas.absences.add(each)
         return None
 
     def _restore_in_graph(self, sizes: tf.Tensor, states: tf.Tensor) -> tf.Operation:
         """Returns the operation that restores the accumulators, which cannot depend on a tensor."""
-        handles = self._replicas.handles(self._replicas.layout())
+        handles = self._replicas.handles()
         is_right = tf.equal(tf.size(sizes), len(handles))
         text = (
             f"{self._title}: the checkpoint does not have the state of as many accumulators as "
@@ -129,7 +126,7 @@ class GradientAccumulatorState(State):
 
     def _replace(self, states: Sequence[tf.Tensor]) -> None:
         """Replaces the states of all accumulators, or of none of them if one raises an error."""
-        handles = self._replicas.handles(self._replicas.layout())
+        handles = self._replicas.handles()
         try:
             before = _saved(handles)
         except tf.errors.InvalidArgumentError:  # A gradient on a GPU has a bad index.

@@ -1,33 +1,25 @@
-"""The parts of an update that all replicas of a strategy make together."""
+"""The update of the variables, which all replicas of a strategy make together."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.compat import v1
 
-from tf_condacc._micro_batches.absences import Positions, positions_of
-from tf_condacc._micro_batches.checks import Checks, name_of, of_tensorflow
-from tf_condacc._micro_batches.gradients import Clipping, clips_itself
-from tf_condacc._micro_batches.replicas import ReplicaAccumulators, Taken, described, own_strategy
-from tf_condacc._tensorflow import not_converted
+from tf_condacc._micro_batches.checks import Checks, Clipping, name_of, of_tensorflow
+from tf_condacc._micro_batches.gradients import absent_everywhere, gradients_for
+from tf_condacc._micro_batches.replicas import (
+    Positions,
+    ReplicaAccumulators,
+    Taken,
+    positions_of,
+)
+from tf_condacc._micro_batches.strategies import explaining_graphs
+from tf_condacc._ops.host import check_control_flow
+from tf_condacc._tensorflow import converted_as_caller, not_converted
 from tf_condacc._typing import Gradient, VariableLike
-
-# Part of TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
-_FROM_ANOTHER_GRAPH = "while defining a new graph"
-# Types of graphs, and the statements for which TensorFlow builds them.
-_ENCLOSING = {
-    "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
-    "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
-}
-
-
-_thread = threading.local()
 
 
 class Update:
@@ -36,32 +28,75 @@ class Update:
     Args:
         replicas: The accumulators.
         checks: The checks of the `GradientAccumulator`, which know its title and its variables.
-        take: Takes the gradients of the replica that calls.
-        clipping: How to clip the gradients; None if not at all.
         optimizer: The optimizer.
-        apply_gradients: Its method, with the further arguments.
+        clipping: How to clip the gradients; None if not at all.
+        arguments: Further arguments of the optimizer's `apply_gradients`.
         absent: The positions of the variables that may have no gradient.
-        branches: In a graph, the sets of variables that the update may leave out. The last one is
-            empty.
+        take: Takes the gradients of the replica that calls.
     """
 
     def __init__(
         self,
         replicas: ReplicaAccumulators,
         checks: Checks,
-        take: Callable[[], Taken],
-        clipping: Clipping | None,
         optimizer: Any,
-        apply_gradients: Callable[..., Any],
+        clipping: Clipping | None,
+        arguments: dict[str, Any],
         absent: Positions,
-        branches: Sequence[Positions],
+        take: Callable[[], Taken],
     ) -> None:
         self._replicas, self._checks = replicas, checks
-        self._take, self._clipping = take, clipping
-        self._optimizer, self._apply_gradients = optimizer, apply_gradients
-        self._absent, self._branches = absent, branches
+        self._optimizer, self._clipping, self._take = optimizer, clipping, take
+        self._apply_gradients = functools.partial(
+            converted_as_caller(optimizer.apply_gradients), **arguments
+        )
+        # Workers that leave out different variables would wait for each other for ever.
+        self._absent = absent if replicas.strategy_of_workers is None else Positions()
+        # In a graph, the sets of variables that the update may leave out. The last one is empty.
+        self._branches = [Positions()]
 
-    def make(self, strategy: tf.distribute.Strategy | None = None) -> Any:
+    def make_if(
+        self, condition: tf.Tensor, otherwise: Callable[[], list[tf.Tensor]] | None = None
+    ) -> tf.Tensor:
+        """Makes the update if a condition holds, and returns the condition.
+
+        Under a strategy, replicas cannot communicate in a branch of ``tf.cond``. There the branch
+        is built outside of the replicas, and updates from all of them.
+
+        Args:
+            condition: The condition, which is the same on all replicas: `[] bool`.
+            otherwise: Called if the condition does not hold; returns tensors to compute. Under a
+                strategy it must be None.
+
+        Raises:
+            RuntimeError: Replicas cannot update variables together in the current graph.
+            ValueError: A variable was made outside of the scope of the strategy.
+        """
+        variables = self._checks.variables
+        if hasattr(self._optimizer, "build") and not getattr(self._optimizer, "built", False):
+            with tf.init_scope():  # Keras optimizers cannot make variables in a tf.cond.
+                self._optimizer.build(list(variables))
+        if not tf.executing_eagerly():
+            check_control_flow(map(of_tensorflow, variables))
+            if self._absent:
+                self._branches = self._replicas.absences.branches(self._absent)
+        if not tf.distribute.has_strategy():
+            return _cond(condition, self._make, otherwise)
+        with explaining_graphs(self._checks.title, "apply_gradients"):
+            context = tf.distribute.get_replica_context()
+            context.merge_call(self._make_on_all_if, args=(condition,))
+        return condition
+
+    @not_converted
+    def _make_on_all_if(self, strategy: tf.distribute.Strategy, conditions: Any) -> None:
+        first = strategy.experimental_local_results(conditions)[0]
+        try:
+            _cond(first, functools.partial(self._make, strategy))
+        except AssertionError as error:  # TensorFlow does not say what is wrong.
+            _check_scope(self._checks, strategy, error)
+            raise
+
+    def _make(self, strategy: tf.distribute.Strategy | None = None) -> Any:
         """Makes the update on all replicas, and returns its operation in a graph with sessions."""
         run = _run if strategy is None else strategy.run
         if not self._absent:
@@ -76,21 +111,7 @@ class Update:
             functools.partial(run, functools.partial(self._apply, left_out=each), (gradients,))
             for each in branches
         ]
-        return ways[0]() if len(ways) == 1 else fitting(branches, is_absent, ways)
-
-    @not_converted
-    def make_if(self, strategy: tf.distribute.Strategy, conditions: Any) -> None:
-        """Makes the update if a condition holds, outside of the replicas.
-
-        Raises:
-            ValueError: A variable was made outside of the scope of the strategy.
-        """
-        first = strategy.experimental_local_results(conditions)[0]
-        try:
-            cond(first, functools.partial(self.make, strategy))
-        except AssertionError as error:  # TensorFlow does not say what is wrong.
-            check_scope(self._checks.title, strategy, self._checks.variables, error)
-            raise
+        return ways[0]() if len(ways) == 1 else _fitting(branches, is_absent, ways)
 
     @not_converted
     def _take_and_apply(self) -> Any:
@@ -115,9 +136,9 @@ class Update:
                 zip(given, self._checks.variables, strict=True)
             )
         ]
-        with _updating(self._replicas):
+        with self._replicas.updating():
             updated = self._apply_gradients(pairs)
-        return share_reads(pairs, updated)
+        return _share_reads(pairs, updated)
 
 
 def _run(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:
@@ -125,110 +146,7 @@ def _run(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:
     return function(*args)
 
 
-@contextlib.contextmanager
-def _updating(replicas: ReplicaAccumulators) -> Iterator[None]:
-    """Notes that this thread calls the optimizer for an update from some accumulators."""
-    before = getattr(_thread, "updating", ())
-    _thread.updating = (*before, replicas)
-    try:
-        yield
-    finally:
-        _thread.updating = before
-
-
-def is_updating(replicas: ReplicaAccumulators) -> bool:
-    """Returns whether an optimizer that this thread calls makes an update from accumulators."""
-    return replicas in getattr(_thread, "updating", ())
-
-
-@contextlib.contextmanager
-def explaining_graphs(title: str, method: str) -> Iterator[None]:
-    """Explains the error of TensorFlow for communication in a graph inside that of the replicas.
-
-    Args:
-        title: What error messages call the object.
-        method: The method that communicates.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if _FROM_ANOTHER_GRAPH not in str(error):
-            raise
-        where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
-        strategy = described(own_strategy())
-        raise RuntimeError(
-            f"{title}: {method}() is called inside {where} in a function that {strategy} runs on "
-            "replicas, where they cannot make an update together or communicate. Call it directly "
-            "in the function that is passed to strategy.run: apply_gradients() updates only after "
-            "the last micro-batch."
-        ) from error
-
-
-def gradients_for(
-    optimizer: Any, gradients: Sequence[Gradient], clipping: Clipping | None
-) -> list[Gradient]:
-    """Returns gradients that an optimizer may add up over the replicas.
-
-    If the gradients are clipped, or one is sparse, the first replica gets the sum of all replicas,
-    and the others get zeros: to clip parts is not to clip their sum. Rows of ``tf.IndexedSlices``
-    are made unique in this sum. TensorFlow concatenates those of replicas when it adds them up, and
-    optimizers such as Adam of Keras give wrong results for rows that several replicas have.
-
-    Args:
-        optimizer: The optimizer.
-        gradients: The gradients of this replica.
-        clipping: How to clip the sum; None if not at all.
-    """
-    context, is_first = tf.distribute.get_replica_context(), True
-    gradients = list(gradients)
-    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
-        needs_sums = clipping is not None or clips_itself(optimizer)
-        gradients = [
-            sum_on_first_replica(one) if needs_sums or isinstance(one, tf.IndexedSlices) else one
-            for one in gradients
-        ]
-    return clipping(gradients, optimizer) if clipping is not None and is_first else gradients
-
-
-def sum_on_first_replica(gradient: Gradient) -> Gradient:
-    """Returns the sum of all replicas on the first one, and zeros or no rows on the others.
-
-    Args:
-        gradient: The gradient of this replica. The sum of ``tf.IndexedSlices`` has unique rows.
-    """
-    context = tf.distribute.get_replica_context()
-    is_first = tf.get_static_value(context.replica_id_in_sync_group) == 0
-    if not isinstance(gradient, tf.IndexedSlices):
-        together = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
-        return together if is_first else tf.zeros_like(together)
-    together = context.all_reduce(tf.distribute.ReduceOp.SUM, _with_a_row(gradient))
-    # The zeros of a replica without rows are added to another row, or to the first one.
-    anywhere = tf.maximum(tf.reduce_max(together.indices), 0)
-    rows, positions = tf.unique(tf.where(together.indices < 0, anywhere, together.indices))
-    if not is_first:
-        return tf.IndexedSlices(together.values[:0], rows[:0], gradient.dense_shape)
-    values = tf.math.unsorted_segment_sum(together.values, positions, tf.size(rows))
-    return tf.IndexedSlices(values, rows, gradient.dense_shape)
-
-
-def _with_a_row(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Returns a gradient that has a row of zeros with the index -1 if it had no row.
-
-    TensorFlow crashes if it adds up gradients of which none has a row.
-    """
-    indices, values = gradient.indices, gradient.values
-
-    def row_of_zeros() -> tuple[tf.Tensor, tf.Tensor]:
-        shape = tf.concat([[1], tf.shape(values)[1:]], axis=0)
-        return -tf.ones([1], indices.dtype), tf.zeros(shape, values.dtype)
-
-    has_rows = tf.size(indices) > 0
-    indices, values = tf.cond(has_rows, lambda: (indices, values), row_of_zeros)
-    return tf.IndexedSlices(values, indices, gradient.dense_shape)
-
-
-def share_reads(pairs: Sequence[tuple[Gradient | None, VariableLike]], updated: Any) -> Any:
+def _share_reads(pairs: Sequence[tuple[Gradient | None, VariableLike]], updated: Any) -> Any:
     """Lets variables with sparse gradients be read without a copy again, after their update.
 
     Once rows of a variable have been updated, TensorFlow copies the whole variable whenever it is
@@ -251,7 +169,7 @@ def share_reads(pairs: Sequence[tuple[Gradient | None, VariableLike]], updated: 
     return tf.group(updated, *shared) if in_graph else None
 
 
-def cond(
+def _cond(
     condition: tf.Tensor,
     update: Callable[[], Any],
     otherwise: Callable[[], list[tf.Tensor]] | None = None,
@@ -271,16 +189,7 @@ def cond(
     return tf.cond(condition, lambda: _true_after(update), not_updated)
 
 
-def absent_everywhere(is_absent: tf.Tensor) -> tf.Tensor:
-    """Returns whether a variable has no gradient on any replica: `[num_variables] bool`."""
-    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-        return is_absent
-    context = tf.distribute.get_replica_context()
-    present = tf.cast(tf.logical_not(is_absent), tf.float32)
-    return tf.equal(context.all_reduce(tf.distribute.ReduceOp.SUM, present), 0)
-
-
-def fitting(
+def _fitting(
     branches: Sequence[Positions], is_absent: tf.Tensor, updates: Sequence[Callable[[], Any]]
 ) -> Any:
     """Makes the first update that fits, and returns an operation of the graph that includes it.
@@ -306,16 +215,12 @@ def _true_after(update: Callable[[], Any]) -> tf.Tensor:
         return tf.constant(True)
 
 
-def check_scope(
-    title: str,
-    strategy: tf.distribute.Strategy,
-    variables: Sequence[VariableLike],
-    cause: Exception,
-) -> None:
+def _check_scope(checks: Checks, strategy: tf.distribute.Strategy, cause: Exception) -> None:
     """Raises a ValueError for a variable that was made outside of the strategy's scope."""
-    for variable in variables:
+    for variable in checks.variables:
         if not strategy.extended.variable_created_in_scope(of_tensorflow(variable)):
             raise ValueError(
-                f"{title}: variable '{name_of(variable)}' was made outside of the scope of the "
-                f"{type(strategy).__name__} whose replicas update it. Make it in strategy.scope()."
+                f"{checks.title}: variable '{name_of(variable)}' was made outside of the scope of "
+                f"the {type(strategy).__name__} whose replicas update it. Make it in "
+                "strategy.scope()."
             ) from cause

@@ -61,14 +61,7 @@ def check_control_flow(variables: Iterable[tf.Variable]) -> None:
 
 
 def host_int64(value: TensorLike) -> tf.Tensor:
-    """Converts a tensor, a variable, a number or a list of these to int64, on the host.
-
-    Args:
-        value: The value, of any shape and any numeric dtype.
-
-    Returns:
-        A tensor of the same shape and of dtype int64.
-    """
+    """Converts a tensor, variable, number or list of any numeric dtype to int64, on the host."""
     if isinstance(value, tf.Tensor) and value.dtype == tf.int64:
         return value
     if isinstance(value, numbers.Integral) and int(value) in _INT64:

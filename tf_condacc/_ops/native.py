@@ -60,10 +60,5 @@ vars(ops)["_op_def_library"] = nodes  # The generated functions build nodes thro
 
 
 def lowest_num_accumulated(*handles: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """Returns the lowest number of gradients that any of several accumulators has: `[] int32`.
-
-    Args:
-        handles: The accumulators' handles: `[] resource` each.
-        name: Name of the operation; None for the default.
-    """
+    """Returns the lowest number of gradients that any of several accumulators has: `[] int32`."""
     return ops.condacc_accumulator_num_accumulated(list(handles), name=name)

@@ -76,8 +76,7 @@ def _described(op_type: str, name: str | None, inputs: Mapping[str, Any]) -> str
 def _is_out_of_reach(device: str) -> bool:
     """Returns whether a device belongs to another worker of a `MultiWorkerMirroredStrategy`.
 
-    Args:
-        device: Name of the device. Any part of it may be missing.
+    Any part of the name of the device may be missing.
     """
     server = _tensorflow.collective_server()
     if server is None or not device:

@@ -266,7 +266,7 @@ class Task:
         """Gives a hook what this task knows: lost workers, or the end of the chief."""
         if not self.is_chief:
             first_ps = self._config.cluster.get(PS_JOB, [""])[0]
-            hook.check_ended = lambda: _ending.raise_if_ended(self.master, first_ps)
+            hook.check_while_waiting(lambda: _ending.raise_if_ended(self.master, first_ps))
             return
         self._sync_hooks.append(hook)
         if self._lost_workers is None:

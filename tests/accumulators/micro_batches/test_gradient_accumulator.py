@@ -71,13 +71,12 @@ def test_an_update_with_fewer_micro_batches_of_a_variable_is_refused(variables, 
     optimizer = v1.train.GradientDescentOptimizer(1.0)
     apply = wrap(lambda: accumulator.apply_gradients(optimizer, [tf.ones([3]), slices(1)]))
     apply()
-    accumulator._replicas.of_this_replica()[1].accumulator.reset(0)
+    first, second = accumulator._replicas.of_this_replica().sums
+    second.accumulator.reset(0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="fewer micro-batches"):
         apply()
-    counts = [
-        slot.accumulator.num_accumulated() for slot in accumulator._replicas.of_this_replica()
-    ]
-    assert [int(count) for count in counts] == [1, 0], "a gradient was applied"
+    counts = [int(each.accumulator.num_accumulated()) for each in (first, second)]
+    assert counts == [1, 0], "a gradient was applied"
     accumulator.reset()
     assert [bool(apply()) for _ in range(2)] == [False, True]
     assert variables[0].numpy().tolist() == [-1.0] * 3

@@ -38,7 +38,9 @@ def at_operation(op: tf.Operation | None) -> Iterator[None]:
         yield
 
 
-def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterable[str] = ()) -> int:
+def run_before_reads(
+    first: tf.Operation, target: tf.Operation, besides: Iterable[str] = ()
+) -> None:
     """Adds control dependencies so that `first` runs before any variable is read for `target`.
 
     A function's body is delayed together with the operation that calls the function. Operations
@@ -51,12 +53,9 @@ def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterabl
         target: The operation that is computed from variables. It may have been built before or
             after `first`. Nothing is done if it belongs to another graph.
         besides: Names of further operations that must not be delayed.
-
-    Returns:
-        The number of operations that got a control dependency.
     """
     if first.graph is not target.graph:
-        return 0
+        return
     excluded = ancestors(first) | set(besides)
     held = [
         op
@@ -65,7 +64,6 @@ def run_before_reads(first: tf.Operation, target: tf.Operation, besides: Iterabl
     ]
     for op in held:
         _hold_back(op, first)
-    return len(held)
 
 
 def read_after(first: tf.Operation, loss: Loss, step: tf.Variable) -> Loss:

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -81,10 +82,7 @@ class SyncGate:
         Args:
             local_step: The local step of the worker: `[] int64`.
         """
-        with self.on_device():
-            return ops.condacc_sync_gate_enter(
-                self.handle, local_step, worker=self._worker, run=self.graph_id, name="enter"
-            )
+        return self._of_worker(ops.condacc_sync_gate_enter, local_step, name="enter")
 
     def claim(self, step: tf.Tensor) -> tf.Tensor:
         """Returns the round and the slot of a step's gradients: `[2] int64`."""
@@ -107,21 +105,11 @@ class SyncGate:
 
     def leave(self) -> tf.Operation:
         """Returns an operation that tells the gate that this worker ends."""
-        return self._leave(is_lost=False)
+        return self._of_worker(ops.condacc_sync_gate_leave, is_lost=False, name="leave")
 
     def fail(self) -> tf.Operation:
         """Returns an operation that tells the gate that this worker has failed."""
-        return self._leave(is_lost=True)
-
-    def _leave(self, is_lost: bool) -> tf.Operation:
-        with self.on_device():
-            return ops.condacc_sync_gate_leave(
-                self.handle,
-                worker=self._worker,
-                run=self.graph_id,
-                is_lost=is_lost,
-                name="fail" if is_lost else "leave",
-            )
+        return self._of_worker(ops.condacc_sync_gate_leave, is_lost=True, name="fail")
 
     def lose(self, worker: tf.Tensor) -> tf.Operation:
         """Returns an operation that tells the gate that the process of a worker is gone.
@@ -138,29 +126,17 @@ class SyncGate:
         A worker that comes for the first time after the end of training may belong to the next one
         on the same servers, so it waits for a while. Those of `condacc launch` serve one training.
         """
-        is_launched = tf_config.LAUNCHED in os.environ
-        with self.on_device():
-            return ops.condacc_sync_gate_await_open(
-                self.handle,
-                worker=self._worker,
-                run=self.graph_id,
-                late_secs=_AT_ONCE if is_launched else self._options.report_secs,
-                name="await_open",
-            )
+        late_secs = _AT_ONCE if tf_config.LAUNCHED in os.environ else self._options.report_secs
+        await_open = ops.condacc_sync_gate_await_open
+        return self._of_worker(await_open, late_secs=late_secs, name="await_open")
 
     def await_full(self) -> tf.Tensor:
         """Waits for all gradients of a round; returns the round: `[] int64`."""
-        with self.on_device():
-            return ops.condacc_sync_gate_await_full(
-                self.handle, self._session, chief=self.graph_id, name="await_full"
-            )
+        return self._of_chief(ops.condacc_sync_gate_await_full, name="await_full")
 
     def advance(self, round_: tf.Tensor) -> tf.Operation:
         """Returns an operation that begins the round after `round_`: `[] int64`."""
-        with self.on_device():
-            return ops.condacc_sync_gate_advance(
-                self.handle, self._session, round_, chief=self.graph_id, name="advance"
-            ).op
+        return self._of_chief(ops.condacc_sync_gate_advance, round_, name="advance").op
 
     def prepare(self, at_least: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Shuts the gate, unless this session has already prepared it.
@@ -171,57 +147,52 @@ class SyncGate:
         Returns:
             The round to open the gate with, `[] int64`, and whether this is the chief: `[] bool`.
         """
-        with self.on_device():
-            return ops.condacc_sync_gate_prepare(
-                self.handle,
-                self._session,
-                at_least,
-                self.volunteers,
-                chief=self.graph_id,
-                worker=self._worker,
-                name="prepare",
-            )
+        return self._of_chief(
+            ops.condacc_sync_gate_prepare,
+            at_least,
+            self.volunteers,
+            worker=self._worker,
+            name="prepare",
+        )
 
     def open(self, round_: tf.Tensor) -> tf.Operation:
         """Returns an operation that opens the gate with a round: `[] int64`."""
-        with self.on_device():
-            return ops.condacc_sync_gate_open(
-                self.handle,
-                self._session,
-                round_,
-                self.volunteers,
-                chief=self.graph_id,
-                listed=listed_workers(),
-                name="open",
-                **self._options._asdict(),
-            )
+        return self._of_chief(
+            ops.condacc_sync_gate_open,
+            round_,
+            self.volunteers,
+            listed=listed_workers(),
+            name="open",
+            **self._options._asdict(),
+        )
 
     def add_credits(self, count: int) -> tf.Operation:
         """Returns an operation that lets `count` steps end without waiting.
 
         If `count` is negative, all steps wait, but only for workers that are listed or have come.
         """
-        with self.on_device():
-            return ops.condacc_sync_gate_add_credits(
-                self.handle, self._session, count, chief=self.graph_id, name="add_credits"
-            )
+        return self._of_chief(ops.condacc_sync_gate_add_credits, count, name="add_credits")
 
     def close(self) -> tf.Operation:
         """Returns an operation that tells the gate that training has ended."""
-        with self.on_device():
-            return ops.condacc_sync_gate_close(
-                self.handle, self._session, chief=self.graph_id, name="close"
-            )
+        return self._of_chief(ops.condacc_sync_gate_close, name="close")
 
     def dismiss(self) -> tf.Operation:
         """Returns an operation that ends the waits of this session's chief and of its reports.
 
         If this is the chief, it also ends those of this worker.
         """
+        return self._of_chief(ops.condacc_sync_gate_dismiss, name="dismiss")
+
+    def _of_worker(self, op: Callable[..., Any], *inputs: Any, **attributes: Any) -> Any:
+        """Makes an operation of this worker at the gate."""
         with self.on_device():
-            return ops.condacc_sync_gate_dismiss(
-                self.handle, self._session, chief=self.graph_id, name="dismiss"
-            )
+            return op(self.handle, *inputs, worker=self._worker, run=self.graph_id, **attributes)
+
+    def _of_chief(self, op: Callable[..., Any], *inputs: Any, **attributes: Any) -> Any:
+        """Makes an operation of a chief in the current session at the gate."""
+        with self.on_device():
+            return op(self.handle, self._session, *inputs, chief=self.graph_id, **attributes)
 
     def report(self, seen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Waits until a round lasts for too long.

@@ -84,6 +84,8 @@ class SyncGraph:
         is_chief: Whether the gate belongs to this chief after `chief_init_op`: `[] bool`. It does
             not if a volunteer has found the gate opened by another chief.
         sync_op: Waits for a round and applies its gradients.
+        is_complete: Whether `complete` was called.
+        claimed_first: Whether a slot is claimed before the gradients are known.
         reports: Reports about rounds that last for too long; None if there are none.
         close_op: Closes the gate, which ends the training of all workers.
         dismiss_op: Ends the waits of this session's chief and reports.
@@ -101,7 +103,7 @@ class SyncGraph:
         push_options: PushOptions,
     ) -> None:
         self._name, self._options, self.global_step = name, options, global_step
-        self._is_complete = False
+        self.is_complete = self.claimed_first = False
         # If every worker has a slot, no other worker needs this one, so it is claimed at once.
         self._claims_early = options.num_slots >= options.num_workers
         self._push_options = push_options
@@ -128,12 +130,13 @@ class SyncGraph:
         rest. The slots must be claimed before the gradients are known.
         """
         if self._round_and_slot is None:
-            if not self._is_complete:
+            if self.is_complete:
+                packed = self.step.claim
+            else:
+                self.claimed_first = True
                 with v1.name_scope(self.scope):
                     self._entered = self._enter([])
                 packed = self._entered[1]
-            else:
-                packed = self.step.claim
             # The gate's own number of the round jumps when a chief is replaced. The global step
             # does not change while the step has a slot, because the update needs all slots.
             with v1.name_scope(self.scope), tf.control_dependencies([packed]):
@@ -156,7 +159,6 @@ class SyncGraph:
             grads_and_vars: The gradients, which may be None, and their variables, each once.
             update: Applies reduced gradients.
         """
-        self._is_complete = True
         with tf.control_dependencies(None):
             self.ready_for_local_init_op = v1.report_uninitialized_variables(v1.global_variables())
             self.ready_for_local_init_op.mark_used()
@@ -172,6 +174,7 @@ class SyncGraph:
             self.reports = Reports(self.gate, self._name) if self._options.report_secs else None
             self._add_beginning_and_end(self.global_step)
             v1.summary.scalar("num_dropped", self.gate.num_dropped())
+        self.is_complete = True
 
     def _add_beginning_and_end(self, global_step: tf.Variable) -> None:
         """Adds the operations by which the chief and workers begin and end their parts."""

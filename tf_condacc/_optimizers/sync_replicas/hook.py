@@ -60,16 +60,12 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         is_chief: Whether this worker is the chief, which applies the gradients.
         make_operations: Returns what the hook runs. Called by `begin`, because a hook may be made
             before `apply_gradients` is called.
-
-    Attributes:
-        check_ended: Called every few seconds while a worker waits for the gate to be opened, to
-            raise an error if it never will be. None if only the gate knows.
     """
 
     def __init__(self, is_chief: bool, make_operations: Callable[[], HookOperations]) -> None:
         self._is_chief = is_chief
         self._make_operations = make_operations
-        self.check_ended: Callable[[], None] | None = None
+        self._check_ended: Callable[[], None] | None = None
         self._session: v1.Session | None = None
 
     def begin(self) -> None:
@@ -78,10 +74,8 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        operations = self._make_operations()
-        self._graphs, self._queue_runner = operations.graphs, operations.queue_runner
-        self._ready_op, self._init_op = operations.ready_op, operations.init_op
-        self._tokens_op = operations.tokens_op
+        self._operations = self._make_operations()
+        self._graphs = self._operations.graphs
 
     def after_create_session(self, session: v1.Session, coord: tf.train.Coordinator) -> None:
         """Opens the gate if this is the chief, and waits until it is open if not.
@@ -101,9 +95,9 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
         with explained(), aborting_if_server_is_lost():
             self._check_ready(session)
             if self._is_chief:
-                session.run(self._init_op)
-                session.run(self._tokens_op)
-                self._queue_runner.create_threads_without_closing(
+                session.run(self._operations.init_op)
+                session.run(self._operations.tokens_op)
+                self._operations.queue_runner.create_threads_without_closing(
                     session, coord, daemon=True, start=True
                 )
             else:
@@ -185,17 +179,25 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             return False
         return True
 
+    def check_while_waiting(self, check_ended: Callable[[], None]) -> None:
+        """Sets what a worker calls every few seconds while it waits for the gate to be opened.
+
+        Args:
+            check_ended: Raises an error if the gate will never be opened.
+        """
+        self._check_ended = check_ended
+
     def _await_opening(self, session: v1.Session) -> None:
-        if self.check_ended is None:
-            session.run(self._init_op)
+        if self._check_ended is None:
+            session.run(self._operations.init_op)
             return
         options = v1.RunOptions(timeout_in_ms=int(1000 * _times.current.opening_secs))
         while True:
             try:
-                session.run(self._init_op, options=options)
+                session.run(self._operations.init_op, options=options)
                 return
             except tf.errors.DeadlineExceededError:
-                self.check_ended()
+                self._check_ended()
 
     def _run_last(self, session: v1.Session) -> None:
         self._has_ended = True
@@ -242,10 +244,11 @@ class SyncReplicasOptimizerHook(v1.train.SessionRunHook):
             session.run(ops)
 
     def _check_ready(self, session: v1.Session) -> None:
-        missing = [name.decode() for name in session.run(self._ready_op)]
+        missing = [name.decode() for name in session.run(self._operations.ready_op)]
         if not missing:
             return
         raise RuntimeError(
             "Init operations did not make model ready for SyncReplicasOptimizer local_init. Init "
-            f"op: {self._init_op.name}, error: Variables not initialized: {', '.join(missing)}"
+            f"op: {self._operations.init_op.name}, error: Variables not initialized: "
+            f"{', '.join(missing)}"
         )

@@ -101,9 +101,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         self._variable_averages = variable_averages
         self._variables_to_average = variables_to_average
         self._graphs: list[SyncGraph] = []  # One for each gate.
-        self._begun: SyncGraph | None = None  # One that has a step's slot, but no gradients yet.
-        self._has_claimed_before = False  # Slots were claimed before the gradients were known.
-        self._graph: SyncGraph | None = None  # That of the last apply_gradients().
+        self._graph: SyncGraph | None = None  # That of the last call.
         self._is_chief: bool | None = None  # What the hook of a session says.
         # Subclasses that were written for the original read these attributes.
         self._tokens_per_step = max(self._total_num_replicas, self._replicas_to_aggregate)
@@ -120,7 +118,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             TypeError: `apply_gradients` has been called, so a copy would have the same gate and
                 gradients.
         """
-        if self._graphs or self._begun is not None:
+        if self._graphs:
             raise TypeError(
                 f"SyncReplicasOptimizer '{self.get_name()}' cannot be copied or pickled after "
                 "apply_gradients() or round_and_slot(), because its gate and its gradients belong "
@@ -181,7 +179,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             ValueError: An argument is out of range, or `apply_gradients` or `round_and_slot` has
                 been called.
         """
-        if self._graphs or self._begun is not None:
+        if self._graphs:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects configure() before apply_gradients() and "
                 "round_and_slot()."
@@ -259,18 +257,22 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 raise ValueError("Unknown grad type!")
         grads_and_vars = added_up(grads_and_vars)
         self._forget_other_graph(global_step)
-        if self._graphs and self._has_claimed_before:
+        if self._graph is not None and self._graph.is_complete and self._graph.claimed_first:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects one call of apply_gradients() after "
                 "round_and_slot(), because a step has one slot. Make another optimizer for other "
                 "gradients."
             )
         for graph in self._graphs:
+            if not graph.is_complete:
+                self._complete(graph, grads_and_vars)
+                break
             if graph.accepts(grads_and_vars):
                 graph.add_step(grads_and_vars)
                 break
         else:
-            graph = self._add_graph(grads_and_vars, global_step)
+            graph = self._new_graph(global_step)
+            self._complete(graph, grads_and_vars)
         self._graph = graph
         return graph.step.train_op
 
@@ -280,30 +282,23 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `global_step` is another one than in an earlier call in the same graph.
         """
-        made = self._graphs or ([self._begun] if self._begun is not None else [])
-        if made and made[0].gate.handle.graph is not v1.get_default_graph():
-            self._graphs, self._graph, self._begun = [], None, None
-            self._has_claimed_before = False
+        if self._graphs and self._graphs[0].gate.handle.graph is not v1.get_default_graph():
+            self._graphs, self._graph, self._chief_queue_runner = [], None, None
             self._accumulator_list = []
-            self._chief_queue_runner = None
-            made = []
-        if made and global_step is not made[0].global_step:
+        if self._graphs and global_step is not self._graphs[0].global_step:
             raise ValueError(
                 f"Optimizer '{self.get_name()}' expects one global_step in all calls of "
                 f"apply_gradients(), got '{global_step.op.name}' after "
-                f"'{made[0].global_step.op.name}'. Make another optimizer for another step."
+                f"'{self._graphs[0].global_step.op.name}'. Make another optimizer for another step."
             )
 
-    def _add_graph(
-        self, grads_and_vars: list[GradientAndVariable], global_step: tf.Variable
-    ) -> SyncGraph:
-        """Adds a gate, its chief's step and a worker's step."""
-        graph = self._begun or self._new_graph(global_step)
-        graph.complete(grads_and_vars, lambda reduced: self._update(reduced, global_step))
-        self._begun = None
+    def _complete(self, graph: SyncGraph, grads_and_vars: list[GradientAndVariable]) -> None:
+        """Adds the steps of a worker and of the chief to a gate."""
+        graph.complete(grads_and_vars, lambda reduced: self._update(reduced, graph.global_step))
         warn_of_placeholders(graph.sync_op, self.get_name())
-        self._graphs.append(graph)
-        self._global_step = global_step
+        if graph not in self._graphs:
+            self._graphs.append(graph)
+        self._global_step = graph.global_step
         self._gradients_applied = True
         self._accumulator_list += [(each.accumulator, each.device) for each in graph.pushed]
         with tf.control_dependencies(None), v1.name_scope(graph.scope):
@@ -319,9 +314,9 @@ class SyncReplicasOptimizer(OptimizerWrapper):
                 inits = [each.local_step_init_op for each in self._graphs]
                 self.local_step_init_op = tf.group(*inits)
                 self.chief_init_op = tf.group(*(each.chief_init_op for each in self._graphs))
-        return graph
 
     def _new_graph(self, global_step: tf.Variable) -> SyncGraph:
+        """Returns a new gate without the steps of a worker and of the chief."""
         is_deterministic = self._is_deterministic
         if is_deterministic is None and is_determinism_enabled():
             self._check_has_no_backups("tf.config.experimental.enable_op_determinism()")
@@ -379,13 +374,11 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         if global_step is None:
             raise ValueError(f"Optimizer '{self.get_name()}' expects a global step.")
         self._forget_other_graph(global_step)
-        if self._graph is not None:
-            return self._graph.round_and_slot()
-        self._check_has_no_backups("round_and_slot()")
-        if self._begun is None:
-            self._begun = self._new_graph(global_step)
-            self._has_claimed_before = True
-        return self._begun.round_and_slot()
+        if self._graph is None:
+            self._check_has_no_backups("round_and_slot()")
+            self._graph = self._new_graph(global_step)
+            self._graphs.append(self._graph)
+        return self._graph.round_and_slot()
 
     def get_chief_queue_runner(self) -> ChiefQueueRunner:
         """Returns the queue runner for the chief to start.
@@ -417,7 +410,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
             ValueError: `apply_gradients` has not been called, or `num_tokens` is lower than what
                 the original needs.
         """
-        if not self._graphs:
+        if self._chief_queue_runner is None:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
         num_needed = self._replicas_to_aggregate - self._total_num_replicas
         if num_tokens != -1 and num_tokens < num_needed:
@@ -455,7 +448,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        if self._graph is None:
+        if self._graph is None or not self._graph.is_complete:
             raise ValueError("gradients_dropped is known after apply_gradients().")
         return self._graph.step.dropped
 
@@ -471,7 +464,7 @@ class SyncReplicasOptimizer(OptimizerWrapper):
         Raises:
             ValueError: `apply_gradients` has not been called.
         """
-        if not self._graphs:
+        if self._chief_queue_runner is None:
             raise ValueError("num_dropped() should be called after apply_gradients().")
         counts = [each.gate.num_dropped() for each in self._graphs]
         return tf.identity(tf.add_n(counts) if len(counts) > 1 else counts[0], name=name)

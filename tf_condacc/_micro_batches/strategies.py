@@ -1,4 +1,4 @@
-"""Strategies whose replicas are in several processes, the workers."""
+"""The strategy under which an object is used, and replicas in several processes, the workers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,60 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compat import v1
 
 from tf_condacc import _times
 
 _LOG = logging.getLogger("tf_condacc")
 _WORD = 8  # Bytes of an int64, which strategies can gather.
+# Part of TensorFlow's error for a `merge_call` in a graph inside that of the replicas.
+_FROM_ANOTHER_GRAPH = "while defining a new graph"
+# Types of graphs, and the statements for which TensorFlow builds them.
+_ENCLOSING = {
+    "CondBranchFuncGraph": "a tf.cond or an `if` on a tensor",
+    "WhileBodyFuncGraph": "a tf.while_loop or a loop over a tensor",
+}
 
 
-def has_other_workers(strategy: tf.distribute.Strategy | None = None) -> bool:
-    """Returns whether a strategy has replicas in other processes.
+def own_strategy() -> tf.distribute.Strategy | None:
+    """Returns the strategy in whose scope the caller is, or None for the default one."""
+    return tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
 
-    Args:
-        strategy: The strategy; None for the current one.
-    """
-    strategy = strategy or tf.distribute.get_strategy()
+
+def described(strategy: tf.distribute.Strategy | None) -> str:
+    """Returns what error messages call a strategy; None stands for the default one."""
+    return "the default strategy" if strategy is None else type(strategy).__name__
+
+
+def device_of(replica_id: int, strategy: tf.distribute.Strategy | None) -> str | None:
+    """Returns the device of a replica; None if there is no strategy."""
+    if strategy is None:
+        return None
+    devices = strategy.extended.worker_devices
+    return devices[replica_id % len(devices)]
+
+
+def has_other_workers(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether a strategy has replicas in other processes."""
     num_replicas = strategy.num_replicas_in_sync
     return num_replicas > 1 and num_replicas > len(strategy.extended.worker_devices)
+
+
+@contextlib.contextmanager
+def explaining_graphs(title: str, method: str) -> Iterator[None]:
+    """Explains the error of a method that communicates in a graph inside that of the replicas."""
+    try:
+        yield
+    except RuntimeError as error:
+        if _FROM_ANOTHER_GRAPH not in str(error):
+            raise
+        where = _ENCLOSING.get(type(v1.get_default_graph()).__name__, "a tf.function")
+        raise RuntimeError(
+            f"{title}: {method}() is called inside {where} in a function that "
+            f"{described(own_strategy())} runs on replicas, where they cannot make an update "
+            "together or communicate. Call it directly in the function that is passed to "
+            "strategy.run: apply_gradients() updates only after the last micro-batch."
+        ) from error
 
 
 def own_replicas(strategy: tf.distribute.Strategy) -> list[int]:
