@@ -68,7 +68,7 @@ class SparseState : public testing::TestWithParam<Case> {
   }
 
   std::mt19937 random_{1};
-  TestSparseWorkspace workspace_;
+  TestWorkspace workspace_;
   CpuDevice device_;
 };
 

@@ -52,7 +52,7 @@ class SparseAccumulatorTest : public testing::Test {
 
   std::mt19937 random_{7};
   HoldBudget budget_{1 << 20};
-  TestSparseWorkspace workspace_;
+  TestWorkspace workspace_;
   Accumulator accumulator_{OptionsOf(&budget_, /*fold_bytes=*/1)};
   int64_t step_ = 0;
 };
@@ -152,7 +152,7 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
 
 TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear) {
   HoldBudget none(0);
-  TestSparseWorkspace workspace;
+  TestWorkspace workspace;
   Accumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
   const size_t kBytes = 512;  // Bytes counted for such a gradient.
@@ -249,7 +249,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
   std::mutex mutex;
   double accepted_sum = 0;
   double taken_sum = 0;
-  const auto take = [&](int64_t num_required, TestSparseWorkspace& workspace) {
+  const auto take = [&](int64_t num_required, TestWorkspace& workspace) {
     SparseTake one(num_required);
     if (!accumulator.TryServe(one.ptr(), workspace)) return false;
     while (one.num_completions() == 0) std::this_thread::yield();
@@ -261,7 +261,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
   for (int t = 0; t < kAppliers; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t);
-      TestSparseWorkspace workspace;
+      TestWorkspace workspace;
       for (int i = 0; i < kApplies; ++i) {
         Slices slices = RandomSlices(&random, random() % 20, 40, 1);
         double sum = 0;
@@ -276,7 +276,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  TestSparseWorkspace workspace;
+  TestWorkspace workspace;
   take(1, workspace);
   EXPECT_EQ(accumulator.num_accumulated(), 0);
   EXPECT_EQ(taken_sum, accepted_sum);
