@@ -3,12 +3,26 @@
 #include <cmath>
 #include <new>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "cc/core/base/invariant.h"
 #include "cc/core/base/reached.h"
 #include "cc/core/base/timer_queue.h"
 
 namespace condacc {
+namespace {
+
+// Returns an error, with a shorter text if there is no memory for this one.
+Status Error(StatusCode code, std::string_view message) noexcept {
+  try {
+    return Status(code, std::string(message));
+  } catch (const std::bad_alloc&) {
+    return Status(code, "Out of memory");  // Short enough for std::string not to allocate.
+  }
+}
+
+}  // namespace
 
 // Applies.
 
@@ -82,7 +96,7 @@ ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradie
       MutexUnlock unlock(&mu_);
       status = round->sum->Supply(missing, workspace, gradient);
     }
-    if (!status.ok()) return Error(status.code(), status.message());
+    if (!status.ok()) return status;
   }
 }
 
@@ -373,10 +387,7 @@ void Accumulator::Serve(Call* call) {
 
 Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   Round& round = *round_;  // It stays the open round: nothing takes or discards it meanwhile.
-  if (!round.sum->needs_preparation()) {
-    const Status status = AllocateFor(take, round.sum.get(), workspace);
-    return status.ok() ? status : Error(status.code(), status.message());
-  }
+  if (!round.sum->needs_preparation()) return AllocateFor(take, round.sum.get(), workspace);
   round.work = Work::kPreparing;
   Status status;
   {
@@ -393,7 +404,7 @@ Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   }
   if (status.ok()) return status;
   if (!round.sum->refused().empty()) RemoveRefused(&round);
-  return Error(status.code(), status.message());
+  return status;
 }
 
 Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept {
@@ -438,12 +449,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
       changed_.NotifyAll();  // Applies of borrowed gradients can return.
       take = std::move(round->take);
     }
-    const Status& failure = value.failure;
-    if (failure.ok()) {
-      take->Complete(Status(), &value);
-    } else {
-      take->Complete(Error(failure.code(), failure.message()), nullptr);
-    }
+    take->Complete(value.failure, value.failure.ok() ? &value : nullptr);
     // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();
     Round::Contributors().swap(round->contributors);
@@ -482,16 +488,6 @@ int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
   // Otherwise, the thread that works on it frees it.
   if (NextAction(*round) == Action::kFree) Free(round);
   return num_discarded;
-}
-
-Status Accumulator::Error(StatusCode code, std::string_view message) const noexcept {
-  try {
-    std::string text(message);
-    text += " (accumulator '" + options_.name + "')";
-    return Status(code, std::move(text));
-  } catch (const std::bad_alloc&) {
-    return Status(code, "Out of memory");  // Short enough for std::string not to allocate.
-  }
 }
 
 }  // namespace condacc

@@ -8,8 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -49,7 +47,7 @@ namespace condacc {
 //
 // Example:
 //
-//   Accumulator accumulator({"gradients of w", NewDenseSum, options});
+//   Accumulator accumulator({NewDenseSum, options});
 //   const ApplyResult result = accumulator.Apply(accumulator.global_step(), gradient, workspace);
 //   if (result.is_added()) {
 //     auto take = std::make_shared<PendingTake>(
@@ -63,7 +61,6 @@ class Accumulator {
   using TakePtr = std::shared_ptr<Take>;
 
   struct Options {
-    std::string name;
     SumFactory new_sum;
     SumOptions sum;
     // A stall that lasts longer than this is reported; see StallWatch. Zero means never.
@@ -324,8 +321,6 @@ class Accumulator {
   StallReport DescribeStall(const Take& take,
                             std::optional<StallWatch::Clock::time_point> began) const
       CONDACC_REQUIRES(mu_);
-  // Returns an error that names the accumulator, unless there is no memory for that.
-  Status Error(StatusCode code, std::string_view message) const noexcept;
 
   const Options options_;
   mutable Mutex mu_;

@@ -124,7 +124,7 @@ void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
 void SyncGate::EndAbandonedRound() noexcept {
   CONDACC_REACHED("abandoned round");
   const GateWait::End end{StatusCode::kFailedPrecondition,
-                          "all workers are lost or have left, and nobody can bring the gradients "
+                          "All workers are lost or have left, and nobody can bring the gradients "
                           "that the round lacks: "};
   while (!full_waits_.empty()) {
     GateWait* const wait = full_waits_.front();
@@ -184,21 +184,16 @@ std::string SyncGate::TryDescribe() const noexcept {
 
 std::string SyncGate::DescribeLocked() const {
   const std::string after = " after " + Seconds(Clock::now() - round_began_);
-  if (chief_.is_closed()) return "training has ended: gate '" + name_ + "' is closed";
-  if (chief_.is_dismissed()) {
-    return "gate '" + name_ + "' is not open" + after + ": the chief has ended with an error";
-  }
-  if (chief_.has_been_prepared() && !is_open()) {
-    return "gate '" + name_ + "' is not open" + after +
-           ": a chief has begun chief_init_op and has not ended it";
-  }
+  if (chief_.is_closed()) return "training has ended: " + where_ + " is closed";
   if (!is_open()) {
-    return "gate '" + name_ + "' is not open" + after +
-           ": no chief has run chief_init_op or started its queue runner, which the hook of a "
-           "chief "
-           "does";
+    return where_ + " is not open" + after +
+           (chief_.is_dismissed() ? ": the chief has ended with an error"
+            : chief_.has_been_prepared()
+                ? ": a chief has begun chief_init_op and has not ended it"
+                : ": no chief has run chief_init_op or started its queue runner, which the hook of "
+                  "a chief does");
   }
-  std::string text = "gate '" + name_ + "' is at round " + std::to_string(round_) + after + ": " +
+  std::string text = where_ + " is at round " + std::to_string(round_) + after + ": " +
                      std::to_string(slots_.num_complete()) + " of " +
                      std::to_string(slots_.size()) + " gradients are there";
   if (is_full()) {

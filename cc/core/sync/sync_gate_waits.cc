@@ -12,14 +12,14 @@ namespace condacc {
 namespace {
 
 constexpr GateWait::End kEvent{};
-constexpr GateWait::End kCancelled{StatusCode::kCancelled, "the wait was cancelled"};
-constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has ended"};
-constexpr GateWait::End kDismissed{StatusCode::kOutOfRange, "the session ends"};
+constexpr GateWait::End kCancelled{StatusCode::kCancelled, "The wait was cancelled"};
+constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "Training has ended"};
+constexpr GateWait::End kDismissed{StatusCode::kOutOfRange, "The session ends"};
 constexpr GateWait::End kReplacedChief{
     StatusCode::kFailedPrecondition,
-    "another chief has opened the gate since this one did, and this one has to end"};
+    "Another chief has opened the gate since this one did, and this one has to end"};
 constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
-                                    "the chief of this worker's process has ended"};
+                                    "The chief of this worker's process has ended"};
 
 // Returns the number of a worker in which its wait is counted.
 int Roster::Worker::* NumberOf(const GateWait& wait) {
@@ -31,7 +31,7 @@ int Roster::Worker::* NumberOf(const GateWait& wait) {
 
 const GateWait::End SyncGate::kReplacedWorker{
     StatusCode::kFailedPrecondition,
-    "this worker has been replaced by another process or session, and this one has to end"};
+    "This worker has been replaced by another process or session, and this one has to end"};
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
   CompletingLock lock(&mu_, &ended_);
@@ -59,11 +59,6 @@ void SyncGate::Cancel(const GateWait::Ptr& wait) {
   if (is_of_chief && chief_.Is({wait->run, wait->session})) chief_.SetGone(true);
   Release(wait.get(), kCancelled);
   ReleaseWaits();
-}
-
-Status SyncGate::StatusOf(const GateWait& wait) const {
-  if (wait.end.code == StatusCode::kOk) return Status();
-  return Status(wait.end.code, "Gate '" + name_ + "': " + wait.end.why + wait.report);
 }
 
 bool SyncGate::NoteWait(const GateWait& wait) {

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
-#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -34,7 +34,6 @@ template <typename T, int64_t (Accumulator::*counter)() const>
 class CounterOp : public Kernel {
  public:
   using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {
@@ -55,7 +54,7 @@ class CounterOp : public Kernel {
 absl::Status SetGlobalStep(AccumulatorResource& accumulator, const NoAttributes&,
                            OpKernelContext* ctx) {
   int64_t step = 0;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "new_global_step", &step));
   const int64_t previous = accumulator.core().SetGlobalStep(step);
   if (previous <= step) return absl::OkStatus();
   IfThereIsMemory([&] {
@@ -78,7 +77,7 @@ struct ResetAttributes {
 absl::Status Reset(AccumulatorResource& accumulator, const ResetAttributes& attributes,
                    OpKernelContext* ctx) {
   int64_t step = 0;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "global_step", accumulator, &step));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "global_step", &step));
   // The output is allocated first: nothing may fail after the gradients have been discarded.
   int64_t* num_discarded = nullptr;
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &num_discarded));
@@ -89,10 +88,10 @@ absl::Status Reset(AccumulatorResource& accumulator, const ResetAttributes& attr
 // Input: handle. Output: state.
 absl::Status SaveAccumulator(AccumulatorResource& accumulator, const NoAttributes&,
                              OpKernelContext* ctx) {
-  absl::Status allocated;
   const auto allocate = [&](size_t num_bytes, char** memory) {
     Tensor* state = nullptr;
-    allocated = ctx->allocate_output(0, TensorShape({static_cast<int64_t>(num_bytes)}), &state);
+    const absl::Status allocated =
+        ctx->allocate_output(0, TensorShape({static_cast<int64_t>(num_bytes)}), &state);
     if (!allocated.ok()) {
       return Status(StatusCode::kResourceExhausted, std::string(allocated.message()));
     }
@@ -109,8 +108,8 @@ absl::Status RestoreAccumulator(AccumulatorResource& accumulator, const NoAttrib
                                 OpKernelContext* ctx) {
   const Tensor& state = ctx->input(1);
   if (state.dims() != 1) {
-    return accumulator.Invalid(absl::StrCat("Argument state must be a vector, but had bad shape ",
-                                            state.shape().DebugString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Argument state must be a vector, but had bad shape ", state.shape().DebugString()));
   }
   const auto bytes = state.flat<uint8_t>();
   OpWorkspace workspace;

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
@@ -42,17 +41,15 @@ Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
 
 absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
                            const ApplyArgs& args, int first, ApplyOutcome* outcome) {
-  return OrOutOfMemory(resource.where(), [&] {
-    OpWorkspace workspace;
-    resource.device().make_workspace(ctx, &workspace);
-    Gradient gradient = ReadGradient(ctx, first, resource.spec().kind->is_sparse);
-    gradient.weight = args.weight;
-    gradient.contributor = args.contributor;
-    const ApplyResult result =
-        resource.core().Apply(args.local_step, std::move(gradient), *workspace);
-    *outcome = result.outcome();
-    return ToAbsl(result.status());
-  });
+  OpWorkspace workspace;
+  resource.device().make_workspace(ctx, &workspace);
+  Gradient gradient = ReadGradient(ctx, first, resource.spec().kind->is_sparse);
+  gradient.weight = args.weight;
+  gradient.contributor = args.contributor;
+  const ApplyResult result =
+      resource.core().Apply(args.local_step, std::move(gradient), *workspace);
+  *outcome = result.outcome();
+  return ToAbsl(result.status());
 }
 
 Status TakeOutputs::Reserve(const Shape& shape) {

@@ -28,7 +28,8 @@ struct ApplyArgs {
 };
 
 // Applies the gradient in the inputs from `first` on. A dense gradient is one input, a sparse one
-// is three: indices [n], values [n, d1, ...] and the dense shape [rank], which may be empty.
+// is three: indices [n], values [n, d1, ...] and the dense shape [rank], which may be empty. May
+// throw std::bad_alloc.
 absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, AccumulatorResource& resource,
                            const ApplyArgs& args, int first, ApplyOutcome* outcome);
 

@@ -9,7 +9,6 @@ namespace {
 class ImportOp : public Kernel {
  public:
   using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext*) override { return absl::OkStatus(); }

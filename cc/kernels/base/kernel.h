@@ -3,8 +3,7 @@
 #define CONDACC_KERNELS_BASE_KERNEL_H_
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "cc/kernels/base/out_of_memory.h"
+#include "cc/kernels/base/errors.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
@@ -17,15 +16,14 @@ class Kernel : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;
 
+  bool IsExpensive() override { return false; }
   void Compute(tensorflow::OpKernelContext* ctx) final {
-    OP_REQUIRES_OK(ctx, OrOutOfMemory(where(), [&] { return Run(ctx); }));
+    OP_REQUIRES_OK(ctx, OrOutOfMemory([&] { return Run(ctx); }));
   }
 
  private:
   // Computes the op. If this throws std::bad_alloc, everything must be as before.
   virtual absl::Status Run(tensorflow::OpKernelContext* ctx) = 0;
-  // Returns the subject of the out-of-memory error, such as "a synchronization gate".
-  virtual absl::string_view where() const { return name(); }
 };
 
 }  // namespace condacc

@@ -17,7 +17,6 @@ namespace {
 class HeldBytesOp : public Kernel {
  public:
   using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* ctx) override {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -42,7 +42,8 @@ struct NoAttributes {
 };
 
 // An op that calls the function `kRun` with the resource that input 0 is a handle of. The function
-// reads the other inputs and sets the outputs. Attributes::Read() reads the op's attributes.
+// reads the other inputs and sets the outputs. Its errors name the resource. Attributes::Read()
+// reads the op's attributes.
 // `kIsExpensive` tells TensorFlow whether the op may take long, so that it does not run it in a
 // thread that others need.
 //
@@ -68,9 +69,8 @@ class ResourceOp<kRun, kIsExpensive> : public Kernel {
   absl::Status Run(tensorflow::OpKernelContext* ctx) final {
     tensorflow::core::RefCountPtr<Resource> resource;
     TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &resource));
-    return kRun(*resource, attributes_, ctx);
+    return Named(resource->where(), [&] { return kRun(*resource, attributes_, ctx); });
   }
-  absl::string_view where() const final { return Resource::kWhat; }
 
   Attributes attributes_;
 };

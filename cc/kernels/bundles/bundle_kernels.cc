@@ -65,7 +65,6 @@ class PackOp : public Kernel {
                                                         names_.size(), " names and ",
                                                         layout_.shapes.size(), " gradients")));
   }
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {
@@ -98,7 +97,6 @@ class UnpackOp : public Kernel {
   explicit UnpackOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, layout_.Read(ctx, ctx->output_types()));
   }
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {

@@ -187,16 +187,9 @@ absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttribu
   return absl::OkStatus();
 }
 
-// The same, with errors that name the gate.
-template <class StepVariable, class ReadFrom>
-absl::Status DecideNamed(StalenessGateResource& resource, const DecideAttributes& attributes,
-                         OpKernelContext* ctx) {
-  return resource.Named(OutputDecision<StepVariable, ReadFrom>(resource, attributes, ctx));
-}
-
 // See ApplyOp::IsExpensive().
 template <class StepVariable, class ReadFrom>
-using DecideOp = ResourceOp<DecideNamed<StepVariable, ReadFrom>, ReadFrom::kWaitsForDevice>;
+using DecideOp = ResourceOp<OutputDecision<StepVariable, ReadFrom>, ReadFrom::kWaitsForDevice>;
 
 struct CounterAttributes {
   std::string counter;

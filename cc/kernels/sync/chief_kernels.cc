@@ -55,7 +55,6 @@ class SessionOp : public Kernel {
     static std::atomic<int64_t> num_sessions{0};
     session_ = ++num_sessions;
   }
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {
@@ -153,7 +152,6 @@ class RequireTakenOp : public Kernel {
   explicit RequireTakenOp(OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulator", &accumulator_));
   }
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {

@@ -47,7 +47,7 @@ absl::Status Enter(SyncGateResource& resource, const WorkerAttributes& attribute
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &step));
   // Everything that needs memory is done before the step begins.
-  auto* const made = new WorkerStepResource;
+  auto* const made = new WorkerStepResource(resource.where());
   *step = ResourceHandle::MakeRefCountingHandle(made, ctx->device()->name());
   return ToAbsl(
       resource.gate()->Enter(attributes.worker, attributes.run, local_step, made->mutable_step()));
@@ -73,7 +73,6 @@ class PushedOp : public Kernel {
                     "Expected as many accumulators as outcomes, got ", accumulators_.size(),
                     " accumulators and ", ctx->num_inputs(), " outcomes")));
   }
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {

@@ -30,7 +30,6 @@ class TowerDenseSumAtOnceOp : public Kernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shape", &shape_));
     for (int i = 0; i < ctx->num_inputs(); ++i) all_inputs_.push_back(i);
   }
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {

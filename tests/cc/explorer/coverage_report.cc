@@ -142,7 +142,7 @@ constexpr Expected kGate[] = {
     {"SyncGate::Lose", {0, 0, 0}, "Lose()"},
     {"SyncGate::Open", {0, 0, 0}, "Open()"},
     {"SyncGate::Prepare", {0, 0, 0}, "Prepare()"},
-    {"SyncGate::StatusOf", {0, 0, 0}, "StatusOf()"},
+    {"GateWait::status", {0, 0, 0}, "status()"},
     {"SyncGate::TakeOver", {0, 0, 0}, "TakeOver()"},
     {"SyncGate::Wait", {0, 0, 0}, "Wait()"},
     {"SyncGate::state", {0, 0, 0}, "state()"},

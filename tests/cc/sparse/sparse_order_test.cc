@@ -42,7 +42,6 @@ class SparseOrderTest : public testing::Test {
 
   static Accumulator::Options OptionsOf(Reduction reduction, size_t num_contributors) {
     Accumulator::Options options;
-    options.name = "tested";
     options.new_sum = Place::kNewSum;
     options.sum.reduction = reduction;
     options.sum.num_contributors = static_cast<int64_t>(num_contributors);

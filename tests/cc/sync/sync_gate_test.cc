@@ -493,7 +493,7 @@ TEST_F(SyncGateTest, AReportTellsThatNoChiefTakesTheRound) {
 TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
   std::vector<std::string> lines;
   const auto gate = std::make_shared<SyncGate>(
-      "g", seconds(5), [&](const std::string& line) { lines.push_back(line); });
+      "gate 'g'", seconds(5), [&](const std::string& line) { lines.push_back(line); });
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
   AdvanceClock(seconds(4));
   EXPECT_TRUE(lines.empty());
@@ -505,7 +505,7 @@ TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
 TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   int num_lines = 0;
   const auto gate =
-      std::make_shared<SyncGate>("g", seconds(5), [&](const std::string&) { ++num_lines; });
+      std::make_shared<SyncGate>("gate 'g'", seconds(5), [&](const std::string&) { ++num_lines; });
   const RecordedWaitPtr patient = BeginWait(gate, For::kReport, "", -1, std::chrono::hours(1));
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
   AdvanceClock(seconds(5));
