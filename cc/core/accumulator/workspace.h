@@ -35,6 +35,10 @@ class Workspace {
   }
   // Copies `size` integers and converts them to int64.
   virtual Status Widen(const int32_t* from, size_t size, int64_t* to) = 0;
+  // Records that a fold has freed gradients of `num_bytes` bytes. Must return at once, because
+  // takes may be waiting for the fold. Does nothing by default, because a device's allocator keeps
+  // freed memory and reuses it for all ops of the device.
+  virtual void NoteFreed(size_t /*num_bytes*/) {}
 };
 
 using WorkspaceUser = std::function<void(Workspace& workspace)>;

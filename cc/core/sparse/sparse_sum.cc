@@ -126,6 +126,7 @@ void SparseSum<Rows>::RunFold(Workspace& workspace) noexcept {
   if (!has_folded_) return;
   MoveBad(&folding_);
   folding_.clear();
+  workspace.NoteFreed(folding_bytes_);
 }
 
 template <class Rows>

@@ -10,6 +10,7 @@
 
 #include "cc/kernels/base/settings.h"
 #include "cc/kernels/base/tf_conversions.h"
+#include "cc/memory/heap_trim.h"
 #include "cc/memory/mapped_buffer.h"
 #include "cc/memory/page_pool.h"
 #include "tensorflow/core/framework/device_base.h"
@@ -64,6 +65,9 @@ CpuWorkspace::CpuWorkspace(Allocator* allocator, ThreadPool* pool)
 CpuWorkspace::~CpuWorkspace() {
   // Where memory is short, gradients need it more than the next sums and results do.
   if (HostHoldBudget().IsExceeded()) PagePool::Global().TrimTo(0);
+  // This is done here and not in NoteFreed(), because starting the thread that trims takes time,
+  // and takes may be waiting for the fold.
+  if (freed_bytes_ > 0) NoteFreedHeap(freed_bytes_);
 }
 
 Status CpuWorkspace::Allocate(ElementType type, const Shape& shape, Buffer* buffer) {

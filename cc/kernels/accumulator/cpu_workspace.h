@@ -29,6 +29,7 @@ class CpuWorkspace : public HostWorkspace {
   // Large buffers have huge pages, which are used again.
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override;
   Buffer AllocateInner(size_t num_bytes) override;
+  void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
   const ParallelFor& parallel_for() const override { return parallel_for_; }
 
  private:
@@ -38,6 +39,7 @@ class CpuWorkspace : public HostWorkspace {
   tensorflow::Allocator* const allocator_;
   std::optional<ThreadTeam> team_;  // Empty before the first loop.
   const ParallelFor parallel_for_;
+  size_t freed_bytes_ = 0;  // Bytes that folds have freed.
 };
 
 // Returns what starts threads that work for the kernel's device. It and they may outlive the

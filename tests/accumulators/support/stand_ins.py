@@ -11,6 +11,7 @@ _SOURCE = r"""
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,9 +22,11 @@ _SOURCE = r"""
 #include <unistd.h>
 
 static size_t refused_size = 0;
+static long num_trims = 0;
 
 // From now on allocations of this size fail; 0: none does.
 void refuse_allocations_of(size_t size) { __atomic_store_n(&refused_size, size, __ATOMIC_SEQ_CST); }
+long count_trims(void) { return __atomic_load_n(&num_trims, __ATOMIC_SEQ_CST); }
 
 // The addresses of the plugin.
 static uintptr_t plugin_begin = UINTPTR_MAX, plugin_end = 0;
@@ -152,12 +155,29 @@ void* _ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t alignment, const vo
   if (alignment < sizeof(void*)) alignment = sizeof(void*);  // posix_memalign() expects this.
   return posix_memalign(&memory, alignment, size) == 0 ? memory : 0;
 }
+
+// Says that it has begun, and does not return before it may.
+int malloc_trim(size_t pad) {
+  (void)pad;
+  __atomic_add_fetch(&num_trims, 1, __ATOMIC_SEQ_CST);
+  const char* begun = getenv("CONDACC_TRIM_BEGUN");
+  const char* may_end = getenv("CONDACC_TRIM_MAY_END");
+  if (!begun || !may_end) return 0;
+  close(open(begun, O_WRONLY));
+  close(open(may_end, O_RDONLY));
+  return 1;
+}
 """
 
 
 needs_stand_ins = needs_preloaded  # Marks tests that call the stand-ins.
 
 
-def stand_ins(folder: Path) -> dict[str, str]:
+def stand_ins(folder: Path, **variables: str) -> dict[str, str]:
     """Returns the environment that loads the stand-ins, if there is a compiler."""
-    return preloaded(folder, _SOURCE)
+    return preloaded(folder, _SOURCE, **variables)
+
+
+def stand_ins_without_holding(folder: Path) -> dict[str, str]:
+    """Returns the environment that loads the stand-ins, in which no gradient is held."""
+    return stand_ins(folder, TF_CONDACC_HOLD_BYTES="0")

@@ -89,7 +89,7 @@ TEST_F(DeviceRowsTest, NarrowSumsAreThoseOfTheCpu) {
       on_cpu.new_sum = NewSparseSum<HostRows>;
       on_cpu.sum = options.sum;
       Accumulator expected(on_cpu);
-      TestWorkspace workspace;
+      TestSparseWorkspace workspace;
       for (int i = 0; i < 20; ++i) {
         std::vector<uint16_t> values(6 * 4);
         for (uint16_t& value : values) {

@@ -126,7 +126,7 @@ TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 2 * kContributors; ++t) {
     threads.emplace_back([&, contributor = t % kContributors] {
-      TestWorkspace workspace;
+      TestSparseWorkspace workspace;
       while (num_rounds < kRounds) {
         const ApplyResult result =
             accumulator_->Apply(accumulator_->global_step(),
@@ -140,7 +140,7 @@ TEST_F(RoundTakeTest, EveryRoundIsTakenOnceUnderLoad) {
   std::vector<std::vector<int64_t>> taken(2);
   for (size_t chief = 0; chief < 2; ++chief) {
     threads.emplace_back([&, chief] {
-      TestWorkspace workspace;
+      TestSparseWorkspace workspace;
       std::mt19937 random(static_cast<uint32_t>(chief));
       while (num_rounds < kRounds) {
         if (random() % 256 == 0) num_discarded += accumulator_->Reset(++num_resets * 1000000);

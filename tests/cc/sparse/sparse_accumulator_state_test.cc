@@ -67,7 +67,7 @@ class SparseState : public testing::TestWithParam<Case> {
   }
 
   std::mt19937 random_{1};
-  TestWorkspace workspace_;
+  TestSparseWorkspace workspace_;
   CpuDevice device_;
 };
 

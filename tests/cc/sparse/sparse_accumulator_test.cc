@@ -51,7 +51,7 @@ class SparseAccumulatorTest : public testing::Test {
 
   std::mt19937 random_{7};
   HoldBudget budget_{1 << 20};
-  TestWorkspace workspace_;
+  TestSparseWorkspace workspace_;
   Accumulator accumulator_{OptionsOf(&budget_, /*fold_bytes=*/1)};
   int64_t step_ = 0;
 };
@@ -151,7 +151,7 @@ TEST_F(SparseAccumulatorTest, ARefusedAllocationChangesNothing) {
 
 TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear) {
   HoldBudget none(0);
-  TestWorkspace workspace;
+  TestSparseWorkspace workspace;
   Accumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
   const size_t kBytes = 512;  // Bytes counted for such a gradient.
@@ -247,7 +247,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
   std::mutex mutex;
   double accepted_sum = 0;
   double taken_sum = 0;
-  const auto take = [&](int64_t num_required, TestWorkspace& workspace) {
+  const auto take = [&](int64_t num_required, TestSparseWorkspace& workspace) {
     SparseTake one(num_required);
     if (!accumulator.TryServe(one.ptr(), workspace)) return false;
     while (one.num_completions() == 0) std::this_thread::yield();
@@ -259,7 +259,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
   for (int t = 0; t < kAppliers; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t);
-      TestWorkspace workspace;
+      TestSparseWorkspace workspace;
       for (int i = 0; i < kApplies; ++i) {
         Slices slices = RandomSlices(&random, random() % 20, 40, 1);
         double sum = 0;
@@ -274,7 +274,7 @@ TEST(SparseAccumulatorStress, EveryAcceptedGradientIsTakenExactlyOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  TestWorkspace workspace;
+  TestSparseWorkspace workspace;
   take(1, workspace);
   EXPECT_EQ(accumulator.num_accumulated(), 0);
   EXPECT_EQ(taken_sum, accepted_sum);

@@ -83,7 +83,7 @@ class SparseOrderTest : public testing::Test {
   Workspace workspace_;
 };
 
-using Places = testing::Types<Place<HostRows, TestWorkspace>, Place<DeviceRows, CpuDevice>>;
+using Places = testing::Types<Place<HostRows, TestSparseWorkspace>, Place<DeviceRows, CpuDevice>>;
 TYPED_TEST_SUITE(SparseOrderTest, Places);
 
 TYPED_TEST(SparseOrderTest, TheBitsAreThoseOfArrivalInOrder) {

@@ -54,7 +54,7 @@ class SparseOutOfMemory : public testing::Test {
 
   HoldBudget budget_{size_t{1} << 40};
   SumOptions options_;
-  TestWorkspace workspace_;
+  TestSparseWorkspace workspace_;
   std::vector<Slices> gradients_;
 };
 

@@ -17,18 +17,18 @@ namespace condacc {
 
 // A workspace that stops before each allocation of one of two kinds: working memory for folds and
 // takes, or the results of takes.
-class StoppingSparseWorkspace : public TestWorkspace {
+class StoppingSparseWorkspace : public TestSparseWorkspace {
  public:
   enum class Where { kInFolds, kInResults };
   StoppingSparseWorkspace(StopPoint* stop, Where where) : stop_(stop), where_(where) {}
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
     if (where_ == Where::kInResults) stop_->Pass();
-    return TestWorkspace::Allocate(type, shape, buffer);
+    return TestSparseWorkspace::Allocate(type, shape, buffer);
   }
   Buffer AllocateInner(size_t num_bytes) override {
     if (where_ == Where::kInFolds) stop_->Pass();
-    return TestWorkspace::AllocateInner(num_bytes);
+    return TestSparseWorkspace::AllocateInner(num_bytes);
   }
 
  private:
@@ -49,7 +49,7 @@ class SparsePhases : public testing::Test {
     return options;
   }
 
-  bool Apply(TestWorkspace& workspace, int64_t local_step = 1000) {
+  bool Apply(TestSparseWorkspace& workspace, int64_t local_step = 1000) {
     const ApplyResult result =
         accumulator_->Apply(local_step, GradientOf({{5, 2}, {1, 1}}, 1, true), workspace);
     EXPECT_TRUE(result.ok());
@@ -99,7 +99,7 @@ class SparsePhases : public testing::Test {
   const int64_t num_live_ = TestBuffer::num_live();
   HoldBudget budget_{size_t{1} << 30};
   StopPoint stop_;
-  TestWorkspace plain_;
+  TestSparseWorkspace plain_;
   std::future<bool> apply_;
   std::shared_ptr<Accumulator> accumulator_ = std::make_shared<Accumulator>(Options(&budget_));
 };

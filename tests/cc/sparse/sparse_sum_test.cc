@@ -73,7 +73,7 @@ class SparseSumTest : public testing::TestWithParam<bool> {
   size_t last_result_bytes_ = 0;
   HoldBudget budget_{size_t{1} << 40};
   SumOptions options_;
-  TestWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
+  TestSparseWorkspace workspace_{GetParam() ? ParallelFor(ThreadedFor) : SerialFor};
   std::unique_ptr<Sum> sum_;
   std::vector<Slices> gradients_;
 };
@@ -155,6 +155,14 @@ TEST_P(SparseSumTest, MostOfWhatWasMergedIsFreedBeforeTheLastRowIsWritten) {
     EXPECT_GT(TestBuffer::num_freed_at_refill() - before, bytes / 2);
     sum_->Clear();
   }
+}
+
+TEST_P(SparseSumTest, AFoldTellsHowMuchItFreed) {
+  Append(3);
+  EXPECT_EQ(workspace_.freed_bytes(), 0u);
+  Fold();
+  EXPECT_GE(workspace_.freed_bytes(), 3 * 6000 * kRowBytes);
+  EXPECT_LT(workspace_.freed_bytes(), 4 * 6000 * kRowBytes);
 }
 
 TEST_P(SparseSumTest, AnAbandonedTakeHasChangedNothing) {

@@ -103,6 +103,18 @@ inline HostSource SourceOf(const Slices& gradient) {
   return source;
 }
 
+class TestSparseWorkspace : public TestWorkspace {
+ public:
+  using TestWorkspace::TestWorkspace;
+
+  void NoteFreed(size_t num_bytes) override { freed_bytes_ += num_bytes; }
+  // Bytes of the gradients that folds have freed.
+  size_t freed_bytes() const { return freed_bytes_; }
+
+ private:
+  size_t freed_bytes_ = 0;
+};
+
 inline Buffer BufferOf(const void* data, size_t num_bytes) {
   Buffer buffer = TestBuffer::Owning(num_bytes);
   if (num_bytes > 0) std::memcpy(buffer.data(), data, num_bytes);
