@@ -206,20 +206,16 @@ class Accumulator {
   // A call, which holds the lock and lends its workspace. The takes that fail during it are
   // completed when it has released the lock, and not earlier, because it may use the workspace of
   // one of them.
-  class CONDACC_SCOPED_CAPABILITY Call {
+  struct EndedTakes {
+    WaitList<Take> ended;
+  };
+  class CONDACC_SCOPED_CAPABILITY Call : public EndedTakes, public CompletingLock<Take> {
    public:
-    Call(Mutex* mutex, Workspace& lent) CONDACC_ACQUIRE(mutex) : workspace(lent), mutex_(*mutex) {
-      mutex_.Lock();
-    }
-    ~Call() CONDACC_RELEASE() { mutex_.Unlock(); }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
+    Call(Mutex* mutex, Workspace& lent) CONDACC_ACQUIRE(mutex)
+        : CompletingLock(mutex, &ended), workspace(lent) {}
+    ~Call() CONDACC_RELEASE() {}
 
     Workspace& workspace;
-    EndedWaits<Take> ended;
-
-   private:
-    Mutex& mutex_;
   };
 
   // The next step for a round; see NextAction().
@@ -258,8 +254,8 @@ class Accumulator {
   // Queues a take that has passed CheckTake(), and serves it if possible.
   void Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call)
       CONDACC_REACQUIRES(mu_);
-  // Ends a take, which must not be in `takes_`, with an error.
-  void Fail(TakePtr take, Status status, Call* call) CONDACC_REQUIRES(mu_);
+  // Ends a take, which may be in `takes_`, with an error.
+  void Fail(Take* take, Status status, Call* call) CONDACC_REQUIRES(mu_);
 
   // Returns what the calling thread must do with a round after an event: a gradient was appended, a
   // take has come or gone, or a thread has ended its work on the round. While a thread works on the

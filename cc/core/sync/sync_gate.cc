@@ -188,7 +188,8 @@ void SyncGate::EndSteps(const std::string& worker) noexcept {
     step->replaced_ = true;
   }
   for (GateWait::List* const list : {&round_waits_, &open_waits_}) {
-    for (GateWait* const wait : *list) {
+    for (auto next = list->begin(); next != list->end();) {
+      GateWait* const wait = (next++)->get();
       if (wait->who == worker) Release(wait, kReplacedWorker);
     }
   }

@@ -372,7 +372,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List full_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List report_waits_ CONDACC_GUARDED_BY(mu_);
-  EndedWaits<GateWait> ended_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List ended_ CONDACC_GUARDED_BY(mu_);
   TimerQueue::Ticket timer_ CONDACC_GUARDED_BY(mu_) = TimerQueue::kNoTicket;
   Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
   // When the first wait for an opening or a report is due, or earlier: waits that have ended since

@@ -48,10 +48,11 @@ Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Pre
 }
 
 bool SyncGate::HasChiefWait() const noexcept {
-  for (const GateWait* const wait : full_waits_) {
+  for (const GateWait::Ptr& wait : full_waits_) {
     if (chief_.Is({wait->run, wait->session})) return true;
   }
   return false;
+  });
 }
 
 Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options, bool volunteers) {

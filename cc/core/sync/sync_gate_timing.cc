@@ -72,7 +72,7 @@ SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noe
 void SyncGate::FindWaitDeadline() noexcept {
   wait_deadline_ = Clock::time_point::max();
   for (const GateWait::List* const list : {&open_waits_, &report_waits_}) {
-    for (const GateWait* const wait : *list) {
+    for (const GateWait::Ptr& wait : *list) {
       wait_deadline_ = std::min(wait_deadline_, DeadlineOf(*wait));
     }
   }
@@ -93,7 +93,8 @@ void SyncGate::OnTimer() {
       ReleaseWaits();
     }
     if (has_waiting_workers()) ReleaseReports(now);
-    for (GateWait* const wait : open_waits_) {
+    for (auto next = open_waits_.begin(); next != open_waits_.end();) {
+      GateWait* const wait = (next++)->get();
       if (now >= DeadlineOf(*wait)) Release(wait, GateWait::End());
     }
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
@@ -114,7 +115,8 @@ void SyncGate::OnTimer() {
 }
 
 void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
-  for (GateWait* const wait : report_waits_) {
+  for (auto next = report_waits_.begin(); next != report_waits_.end();) {
+    GateWait* const wait = (next++)->get();
     if (wait->after == round_ || now < round_began_ + wait->patience) continue;
     wait->report = TryDescribe();
     Release(wait, GateWait::End());
@@ -127,7 +129,7 @@ void SyncGate::EndAbandonedRound() noexcept {
                           "All workers are lost or have left, and nobody can bring the gradients "
                           "that the round lacks: "};
   while (!full_waits_.empty()) {
-    GateWait* const wait = full_waits_.front();
+    GateWait* const wait = full_waits_.front().get();
     wait->report = TryDescribe();
     Release(wait, end);
   }
@@ -154,7 +156,7 @@ void SyncGate::StopExpecting() noexcept {
   } catch (const std::bad_alloc&) {
     absent_ = "for fewer";  // Short enough for std::string not to allocate.
   }
-  for (GateWait* const wait : report_waits_) TryRelease(wait);
+  for (auto next = report_waits_.begin(); next != report_waits_.end();) TryRelease((next++)->get());
 }
 
 std::string SyncGate::DescribeAbsent() const {
