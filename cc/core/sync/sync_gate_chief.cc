@@ -52,7 +52,6 @@ bool SyncGate::HasChiefWait() const noexcept {
     if (chief_.Is({wait->run, wait->session})) return true;
   }
   return false;
-  });
 }
 
 Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options, bool volunteers) {

@@ -86,8 +86,10 @@ BUGS = [
         breaks="A take that has failed is completed while its workspace is in use.",
         program="sparse",
         file="accumulator/accumulator.cc",
-        old="  call->ended.Add(std::move(take));\n",
-        new="  MutexUnlock unlock(&mu_);\n  take->Complete();\n",
+        old="  take->EndWait(&call->ended);\n",
+        new="  const TakePtr ended = take->is_waiting() ? take->Leave() : take->shared_from_this();\n"
+        "  MutexUnlock unlock(&mu_);\n"
+        "  ended->Complete();\n",
     ),
     Bug(
         breaks="A float32 sum is freed while a fold adds to it.",
