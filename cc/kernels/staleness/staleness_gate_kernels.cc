@@ -34,13 +34,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::ResourceHandle;
 using tensorflow::Tensor;
 
-struct DecisionArgs {
-  const std::string& counter;
-  int64_t local_step;
-  int64_t limit;
-  DataType dtype;  // The data type of the step variable.
-};
-
 // Checks that the step variable is a scalar of the dtype that the op expects.
 absl::Status CheckStep(const Tensor& tensor, DataType dtype) {
   if (tensor.dtype() != dtype || tensor.dims() != 0) {
@@ -95,53 +88,32 @@ class RefStep {
   int index_ = 0;
 };
 
-// Decides about a step variable in host memory. The gate reads it under its own lock.
-struct FromHostMemory {
-  static constexpr bool kWaitsForDevice = false;
-
-  template <class StepVariable>
-  static absl::Status Ask(OpKernelContext*, StalenessGate* gate, const DecisionArgs& args,
-                          StepVariable* step, StalenessGate::Decision* decision) {
-    absl::Status status;
-    const auto read = [&](int64_t* value) {
-      status = step->Visit(args.dtype, [&](const Tensor& tensor) {
-        *value = args.dtype == DT_INT32 ? tensor.scalar<int32_t>()() : tensor.scalar<int64_t>()();
-      });
-      return status.ok();
-    };
-    gate->Decide(args.counter, args.local_step, args.limit, read, decision);
-    return status;
-  }
-};
+// Reads a step variable in host memory.
+template <class StepVariable>
+absl::Status ReadInHostMemory(OpKernelContext*, DataType dtype, StepVariable* step,
+                              int64_t* value) {
+  return step->Visit(dtype, [&](const Tensor& tensor) {
+    *value = dtype == DT_INT32 ? tensor.scalar<int32_t>()() : tensor.scalar<int64_t>()();
+  });
+}
 
 #if defined(CONDACC_CUDA)
 
-// Decides about a step variable that may be in device memory. Holds no lock while it waits for the
-// device.
-struct FromDeviceMemory {
-  static constexpr bool kWaitsForDevice = true;
-
-  template <class StepVariable>
-  static absl::Status Ask(OpKernelContext* ctx, StalenessGate* gate, const DecisionArgs& args,
-                          StepVariable* step, StalenessGate::Decision* decision) {
-    const GpuStream stream(ctx);
-    const auto active = stream.Activate();
-    absl::Status status;
-    const auto read = [&](int64_t* value) {
-      Tensor held;
-      status = step->Visit(args.dtype, [&](const Tensor& tensor) { held = tensor; });
-      if (!status.ok()) return false;
-      int32_t narrow = 0;
-      const bool is_narrow = args.dtype == DT_INT32;
-      void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
-      status = ToAbsl(CopyNow(held.data(), held.TotalBytes(), to, stream.handle()));
-      if (is_narrow) *value = narrow;
-      return status.ok();
-    };
-    gate->DecideAfterReading(args.counter, args.local_step, args.limit, read, decision);
-    return status;
-  }
-};
+// Reads a step variable that may be in device memory. Holds no lock while it waits for the device.
+template <class StepVariable>
+absl::Status ReadInDeviceMemory(OpKernelContext* ctx, DataType dtype, StepVariable* step,
+                                int64_t* value) {
+  Tensor held;
+  TF_RETURN_IF_ERROR(step->Visit(dtype, [&](const Tensor& tensor) { held = tensor; }));
+  const GpuStream stream(ctx);
+  const auto active = stream.Activate();
+  int32_t narrow = 0;
+  const bool is_narrow = dtype == DT_INT32;
+  void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
+  const Status status = CopyNow(held.data(), held.TotalBytes(), to, stream.handle());
+  if (is_narrow) *value = narrow;
+  return ToAbsl(status);
+}
 
 #endif
 
@@ -159,7 +131,8 @@ struct DecideAttributes {
 
 // Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
 // staleness, reservation.
-template <class StepVariable, class ReadFrom>
+template <class StepVariable, absl::Status (*kRead)(OpKernelContext* ctx, DataType dtype,
+                                                    StepVariable* step, int64_t* value)>
 absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttributes& attributes,
                             OpKernelContext* ctx) {
   StepVariable step;
@@ -178,18 +151,19 @@ absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttribu
   auto* const made = new StalenessReservationResource(&resource, attributes.counter);
   *reservation = ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
       made, ctx->device()->name());
-  const DecisionArgs args = {attributes.counter, local_step, limit, attributes.dtype};
+  absl::Status status;
+  const auto read = [&](int64_t* value) {
+    status = kRead(ctx, attributes.dtype, &step, value);
+    return status.ok();
+  };
   StalenessGate::Decision decision;
-  TF_RETURN_IF_ERROR(ReadFrom::Ask(ctx, &resource.gate(), args, &step, &decision));
+  if (!resource.gate().Decide(attributes.counter, local_step, limit, read, &decision))
+    return status;
   if (decision.accepted) made->Open(decision, attributes.optimizer);
   *accepted = decision.accepted;
   *staleness = decision.staleness;
   return absl::OkStatus();
 }
-
-// See ApplyOp::IsExpensive().
-template <class StepVariable, class ReadFrom>
-using DecideOp = ResourceOp<OutputDecision<StepVariable, ReadFrom>, ReadFrom::kWaitsForDevice>;
 
 struct CounterAttributes {
   std::string counter;
@@ -222,10 +196,10 @@ absl::Status OutputRecentStaleness(StalenessGateResource& resource,
 }
 
 [[maybe_unused]] const bool kDecisions[] = {
-    RegisterKernel<DecideOp<ResourceStep, FromHostMemory>>("Condacc>StalenessGateDecide",
-                                                           DEVICE_CPU, {}),
-    RegisterKernel<DecideOp<RefStep, FromHostMemory>>("Condacc>StalenessGateDecideRef", DEVICE_CPU,
-                                                      {}),
+    RegisterKernel<ResourceOp<OutputDecision<ResourceStep, ReadInHostMemory>>>(
+        "Condacc>StalenessGateDecide", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<OutputDecision<RefStep, ReadInHostMemory>>>(
+        "Condacc>StalenessGateDecideRef", DEVICE_CPU, {}),
 };
 
 // The kernels on a GPU are for step variables there, where the gate must be as well. They have a
@@ -250,12 +224,14 @@ constexpr int kAfterCpu = -1;
 
 using tensorflow::DEVICE_GPU;
 
+constexpr bool kWaitsForDevice = true;  // See ApplyOp::IsExpensive().
+
 [[maybe_unused]] const bool kDecisionsOnGpu[] = {
-    RegisterKernel<DecideOp<ResourceStep, FromDeviceMemory>>(
+    RegisterKernel<ResourceOp<OutputDecision<ResourceStep, ReadInDeviceMemory>, kWaitsForDevice>>(
         "Condacc>StalenessGateDecide", DEVICE_GPU,
         {"gate", "step", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
     // The input `step` is in the memory of its variable.
-    RegisterKernel<DecideOp<RefStep, FromDeviceMemory>>(
+    RegisterKernel<ResourceOp<OutputDecision<RefStep, ReadInDeviceMemory>, kWaitsForDevice>>(
         "Condacc>StalenessGateDecideRef", DEVICE_GPU,
         {"gate", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
 };

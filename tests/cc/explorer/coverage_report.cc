@@ -98,10 +98,6 @@ constexpr Expected kTower[] = {
 constexpr Expected kStaleness[] = {
     {"StalenessGate::Decide", {0, 0, 0}, "Decide(): the step cannot be read"},
     {"StalenessGate::Decide", {1, 0, 0}, "Decide()"},
-    {"StalenessGate::DecideAfterReading",
-     {0, 0, 0},
-     "DecideAfterReading(): the step cannot be read"},
-    {"StalenessGate::DecideAfterReading", {1, 0, 0}, "DecideAfterReading()"},
     {"StalenessGate::End", {0, 0, 0}, "End(): failed"},
     {"StalenessGate::End", {1, 0, 0}, "End(): applied"},
     {"StalenessGate::counts", {0, 0, 0}, "counts()"},

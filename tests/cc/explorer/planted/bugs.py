@@ -373,8 +373,8 @@ BUGS = [
         breaks="A decision is made about a step that was read before another decision.",
         program="staleness",
         file="staleness/staleness_gate.h",
-        old="return num_changes_.load() == num_changes;",
-        new="return true;",
+        old="if (num_changes_.load() == num_changes) {",
+        new="{",
     ),
     Bug(
         breaks="A decision is made about a step that was read before another update ended.",
