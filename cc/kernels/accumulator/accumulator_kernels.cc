@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/base/errors.h"
@@ -98,9 +99,9 @@ absl::Status SaveAccumulator(AccumulatorResource& accumulator, const NoAttribute
     *memory = reinterpret_cast<char*>(state->flat<uint8_t>().data());
     return Status();
   };
-  OpWorkspace workspace;
-  accumulator.device().make_workspace(ctx, &workspace);
-  return ToAbsl(accumulator.core().Save(*workspace, allocate));
+  OpWorkspace memory;
+  Workspace& workspace = accumulator.device().make_workspace(ctx, &memory);
+  return ToAbsl(accumulator.core().Save(workspace, allocate));
 }
 
 // Inputs: handle, state.
@@ -112,10 +113,10 @@ absl::Status RestoreAccumulator(AccumulatorResource& accumulator, const NoAttrib
         "Argument state must be a vector, but had bad shape ", state.shape().DebugString()));
   }
   const auto bytes = state.flat<uint8_t>();
-  OpWorkspace workspace;
-  accumulator.device().make_workspace(ctx, &workspace);
+  OpWorkspace memory;
+  Workspace& workspace = accumulator.device().make_workspace(ctx, &memory);
   return ToAbsl(accumulator.core().Restore(reinterpret_cast<const char*>(bytes.data()),
-                                           static_cast<size_t>(bytes.size()), *workspace));
+                                           static_cast<size_t>(bytes.size()), workspace));
 }
 
 // Resets, saves and restores free or copy memory, and may have to wait for a fold or a take.

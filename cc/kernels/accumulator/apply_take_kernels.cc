@@ -111,7 +111,7 @@ class TakeExecution : public AsyncExecution {
 
   absl::Status Find(AccumulatorFinder& accumulators) {
     TF_RETURN_IF_ERROR(accumulators.Find(ctx(), &resource_));
-    resource_->device().make_workspace(ctx(), &workspace_);
+    workspace_ = &resource_->device().make_workspace(ctx(), &memory_);
     return absl::OkStatus();
   }
 
@@ -160,7 +160,8 @@ class TakeExecution : public AsyncExecution {
   }
 
   AccumulatorPtr resource_;
-  OpWorkspace workspace_;
+  OpWorkspace memory_;
+  Workspace* workspace_ = nullptr;
   Tensor* taken_ = nullptr;             // The bool output of a try-take; null for other takes.
   std::optional<TakeOutputs> outputs_;  // The others.
 };

@@ -41,13 +41,12 @@ Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
 
 absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
                            const ApplyArgs& args, int first, ApplyOutcome* outcome) {
-  OpWorkspace workspace;
-  resource.device().make_workspace(ctx, &workspace);
+  OpWorkspace memory;
+  Workspace& workspace = resource.device().make_workspace(ctx, &memory);
   Gradient gradient = ReadGradient(ctx, first, resource.spec().kind->is_sparse);
   gradient.weight = args.weight;
   gradient.contributor = args.contributor;
-  const ApplyResult result =
-      resource.core().Apply(args.local_step, std::move(gradient), *workspace);
+  const ApplyResult result = resource.core().Apply(args.local_step, std::move(gradient), workspace);
   *outcome = result.outcome();
   return ToAbsl(result.status());
 }
