@@ -32,24 +32,18 @@ using tensorflow::TensorShape;
 // Outputs a counter of the accumulators that the inputs refer to: the lowest of several, and at
 // most the highest value of `T`.
 template <typename T, int64_t (Accumulator::*counter)() const>
-class CounterOp : public Kernel {
- public:
-  using Kernel::Kernel;
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    int64_t lowest = std::numeric_limits<T>::max();
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      AccumulatorPtr accumulator;
-      TF_RETURN_IF_ERROR(LookupInput(ctx, i, &accumulator));
-      lowest = std::min(lowest, (accumulator->core().*counter)());
-    }
-    T* output = nullptr;
-    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &output));
-    *output = static_cast<T>(lowest);
-    return absl::OkStatus();
+absl::Status OutputLowest(const NoAttributes&, OpKernelContext* ctx) {
+  int64_t lowest = std::numeric_limits<T>::max();
+  for (int i = 0; i < ctx->num_inputs(); ++i) {
+    AccumulatorPtr accumulator;
+    TF_RETURN_IF_ERROR(LookupInput(ctx, i, &accumulator));
+    lowest = std::min(lowest, (accumulator->core().*counter)());
   }
-};
+  T* output = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &output));
+  *output = static_cast<T>(lowest);
+  return absl::OkStatus();
+}
 
 // Inputs: handle, new_global_step.
 absl::Status SetGlobalStep(AccumulatorResource& accumulator, const NoAttributes&,
@@ -125,11 +119,11 @@ constexpr bool kIsExpensive = true;
 // All inputs and outputs of these ops are in host memory, so one kernel serves devices of every
 // type.
 [[maybe_unused]] const bool kAccumulatorsAnywhere[] = {
-    RegisterKernel<CounterOp<int32_t, &Accumulator::num_accumulated>>(
+    RegisterKernel<FunctionOp<OutputLowest<int32_t, &Accumulator::num_accumulated>>>(
         "Condacc>AccumulatorNumAccumulated", DEVICE_DEFAULT, {"handles", "num_accumulated"}),
-    RegisterKernel<CounterOp<int64_t, &Accumulator::num_dropped>>(
+    RegisterKernel<FunctionOp<OutputLowest<int64_t, &Accumulator::num_dropped>>>(
         "Condacc>AccumulatorNumDropped", DEVICE_DEFAULT, {"handle", "num_dropped"}),
-    RegisterKernel<CounterOp<int64_t, &Accumulator::global_step>>(
+    RegisterKernel<FunctionOp<OutputLowest<int64_t, &Accumulator::global_step>>>(
         "Condacc>AccumulatorGlobalStep", DEVICE_DEFAULT, {"handle", "global_step"}),
     RegisterKernel<ResourceOp<SetGlobalStep>>("Condacc>AccumulatorSetGlobalStep", DEVICE_DEFAULT,
                                               {"handle", "new_global_step"}),

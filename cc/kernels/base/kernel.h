@@ -1,4 +1,4 @@
-// The base class of all kernels that do not wait.
+// Kernels that do not wait.
 #ifndef CONDACC_KERNELS_BASE_KERNEL_H_
 #define CONDACC_KERNELS_BASE_KERNEL_H_
 
@@ -24,6 +24,30 @@ class Kernel : public tensorflow::OpKernel {
  private:
   // Computes the op. If this throws std::bad_alloc, everything must be as before.
   virtual absl::Status Run(tensorflow::OpKernelContext* ctx) = 0;
+};
+
+// The attributes of an op that has none.
+struct NoAttributes {
+  absl::Status Read(tensorflow::OpKernelConstruction*) { return absl::OkStatus(); }
+};
+
+// An op that calls the function `kRun`, which reads the inputs and sets the outputs.
+// Attributes::Read() reads the op's attributes.
+template <auto kRun>
+class FunctionOp;
+
+template <class Attributes,
+          absl::Status (*kRun)(const Attributes& attributes, tensorflow::OpKernelContext* ctx)>
+class FunctionOp<kRun> : public Kernel {
+ public:
+  explicit FunctionOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
+    OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
+  }
+
+ private:
+  absl::Status Run(tensorflow::OpKernelContext* ctx) final { return kRun(attributes_, ctx); }
+
+  Attributes attributes_;
 };
 
 }  // namespace condacc

@@ -2,10 +2,6 @@
 #ifndef CONDACC_KERNELS_BASE_RESOURCE_OP_H_
 #define CONDACC_KERNELS_BASE_RESOURCE_OP_H_
 
-#include <algorithm>
-#include <cstdint>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/inputs.h"
@@ -25,25 +21,7 @@ absl::Status AllocateScalar(tensorflow::OpKernelContext* ctx, int index, T** val
   return absl::OkStatus();
 }
 
-// Sets an output to a vector of values.
-template <typename T>
-absl::Status OutputVector(tensorflow::OpKernelContext* ctx, int index,
-                          const std::vector<T>& values) {
-  tensorflow::Tensor* output = nullptr;
-  TF_RETURN_IF_ERROR(ctx->allocate_output(
-      index, tensorflow::TensorShape({static_cast<int64_t>(values.size())}), &output));
-  std::copy(values.begin(), values.end(), output->vec<T>().data());
-  return absl::OkStatus();
-}
-
-// The attributes of an op that has none.
-struct NoAttributes {
-  absl::Status Read(tensorflow::OpKernelConstruction*) { return absl::OkStatus(); }
-};
-
-// An op that calls the function `kRun` with the resource that input 0 is a handle of. The function
-// reads the other inputs and sets the outputs. Its errors name the resource. Attributes::Read()
-// reads the op's attributes.
+// A FunctionOp whose function gets the resource that input 0 is a handle of. Errors name it.
 // `kIsExpensive` tells TensorFlow whether the op may take long, so that it does not run it in a
 // thread that others need.
 //

@@ -1,13 +1,17 @@
 // Kernels of the staleness gate.
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/base/function_ref.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/staleness/staleness_gate_resource.h"
@@ -33,6 +37,7 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::ResourceHandle;
 using tensorflow::Tensor;
+using tensorflow::TensorShape;
 
 // Checks that the step variable is a scalar of the dtype that the op expects.
 absl::Status CheckStep(const Tensor& tensor, DataType dtype) {
@@ -45,54 +50,36 @@ absl::Status CheckStep(const Tensor& tensor, DataType dtype) {
   return absl::OkStatus();
 }
 
-// The step variable as a resource variable. Visit() calls visit(tensor) under the variable's lock.
-class ResourceStep {
- public:
-  absl::Status Find(OpKernelContext* ctx, int index) {
-    return LookupInput(ctx, index, "step", "a variable", &variable_);
-  }
-  template <class Visitor>
-  absl::Status Visit(DataType dtype, Visitor visit) {
-    const tensorflow::tf_shared_lock lock(*variable_->mu());
-    if (!variable_->is_initialized) {
-      return absl::FailedPreconditionError("The step variable is not initialized");
-    }
-    TF_RETURN_IF_ERROR(CheckStep(*variable_->tensor(), dtype));
-    visit(*variable_->tensor());
-    return absl::OkStatus();
-  }
+// Calls visit(tensor) with a step variable, input 1, under the variable's lock.
+using VisitStep = absl::Status (*)(OpKernelContext* ctx, DataType dtype,
+                                   FunctionRef<void(const Tensor& tensor)> visit);
 
- private:
-  tensorflow::core::RefCountPtr<tensorflow::Var> variable_;
-};
-
-// The step variable as a reference variable. Visit() calls visit(tensor) under the variable's lock.
-class RefStep {
- public:
-  absl::Status Find(OpKernelContext* ctx, int index) {
-    ctx_ = ctx;
-    index_ = index;
-    return absl::OkStatus();
+absl::Status VisitResource(OpKernelContext* ctx, DataType dtype,
+                           FunctionRef<void(const Tensor& tensor)> visit) {
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+  TF_RETURN_IF_ERROR(LookupInput(ctx, 1, "step", "a variable", &variable));
+  const tensorflow::tf_shared_lock lock(*variable->mu());
+  if (!variable->is_initialized) {
+    return absl::FailedPreconditionError("The step variable is not initialized");
   }
-  template <class Visitor>
-  absl::Status Visit(DataType dtype, Visitor visit) {
-    const tensorflow::mutex_lock lock(*ctx_->input_ref_mutex(index_));
-    const Tensor tensor = ctx_->mutable_input(index_, /*lock_held=*/true);
-    TF_RETURN_IF_ERROR(CheckStep(tensor, dtype));
-    visit(tensor);
-    return absl::OkStatus();
-  }
+  TF_RETURN_IF_ERROR(CheckStep(*variable->tensor(), dtype));
+  visit(*variable->tensor());
+  return absl::OkStatus();
+}
 
- private:
-  OpKernelContext* ctx_ = nullptr;
-  int index_ = 0;
-};
+absl::Status VisitReference(OpKernelContext* ctx, DataType dtype,
+                            FunctionRef<void(const Tensor& tensor)> visit) {
+  const tensorflow::mutex_lock lock(*ctx->input_ref_mutex(1));
+  const Tensor tensor = ctx->mutable_input(1, /*lock_held=*/true);
+  TF_RETURN_IF_ERROR(CheckStep(tensor, dtype));
+  visit(tensor);
+  return absl::OkStatus();
+}
 
 // Reads a step variable in host memory.
-template <class StepVariable>
-absl::Status ReadInHostMemory(OpKernelContext*, DataType dtype, StepVariable* step,
+absl::Status ReadInHostMemory(OpKernelContext* ctx, DataType dtype, VisitStep visit,
                               int64_t* value) {
-  return step->Visit(dtype, [&](const Tensor& tensor) {
+  return visit(ctx, dtype, [&](const Tensor& tensor) {
     *value = dtype == DT_INT32 ? tensor.scalar<int32_t>()() : tensor.scalar<int64_t>()();
   });
 }
@@ -100,11 +87,10 @@ absl::Status ReadInHostMemory(OpKernelContext*, DataType dtype, StepVariable* st
 #if defined(CONDACC_CUDA)
 
 // Reads a step variable that may be in device memory. Holds no lock while it waits for the device.
-template <class StepVariable>
-absl::Status ReadInDeviceMemory(OpKernelContext* ctx, DataType dtype, StepVariable* step,
+absl::Status ReadInDeviceMemory(OpKernelContext* ctx, DataType dtype, VisitStep visit,
                                 int64_t* value) {
   Tensor held;
-  TF_RETURN_IF_ERROR(step->Visit(dtype, [&](const Tensor& tensor) { held = tensor; }));
+  TF_RETURN_IF_ERROR(visit(ctx, dtype, [&](const Tensor& tensor) { held = tensor; }));
   const GpuStream stream(ctx);
   const auto active = stream.Activate();
   int32_t narrow = 0;
@@ -131,14 +117,12 @@ struct DecideAttributes {
 
 // Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
 // staleness, reservation.
-template <class StepVariable, absl::Status (*kRead)(OpKernelContext* ctx, DataType dtype,
-                                                    StepVariable* step, int64_t* value)>
+template <VisitStep kVisit, absl::Status (*kRead)(OpKernelContext* ctx, DataType dtype,
+                                                  VisitStep visit, int64_t* value)>
 absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttributes& attributes,
                             OpKernelContext* ctx) {
-  StepVariable step;
   int64_t local_step = 0;
   int64_t limit = 0;
-  TF_RETURN_IF_ERROR(step.Find(ctx, 1));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "local_step", &local_step));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "limit", &limit));
   // Everything that may fail is done before the decision.
@@ -153,12 +137,13 @@ absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttribu
       made, ctx->device()->name());
   absl::Status status;
   const auto read = [&](int64_t* value) {
-    status = kRead(ctx, attributes.dtype, &step, value);
+    status = kRead(ctx, attributes.dtype, kVisit, value);
     return status.ok();
   };
   StalenessGate::Decision decision;
-  if (!resource.gate().Decide(attributes.counter, local_step, limit, read, &decision))
+  if (!resource.gate().Decide(attributes.counter, local_step, limit, read, &decision)) {
     return status;
+  }
   if (decision.accepted) made->Open(decision, attributes.optimizer);
   *accepted = decision.accepted;
   *staleness = decision.staleness;
@@ -192,13 +177,18 @@ absl::Status OutputCount(StalenessGateResource& resource, const CounterAttribute
 
 absl::Status OutputRecentStaleness(StalenessGateResource& resource,
                                    const CounterAttributes& attributes, OpKernelContext* ctx) {
-  return OutputVector(ctx, 0, resource.gate().counts(attributes.counter).recent);
+  const std::vector<int64_t> recent = resource.gate().counts(attributes.counter).recent;
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(
+      ctx->allocate_output(0, TensorShape({static_cast<int64_t>(recent.size())}), &output));
+  std::copy(recent.begin(), recent.end(), output->vec<int64_t>().data());
+  return absl::OkStatus();
 }
 
 [[maybe_unused]] const bool kDecisions[] = {
-    RegisterKernel<ResourceOp<OutputDecision<ResourceStep, ReadInHostMemory>>>(
+    RegisterKernel<ResourceOp<OutputDecision<VisitResource, ReadInHostMemory>>>(
         "Condacc>StalenessGateDecide", DEVICE_CPU, {}),
-    RegisterKernel<ResourceOp<OutputDecision<RefStep, ReadInHostMemory>>>(
+    RegisterKernel<ResourceOp<OutputDecision<VisitReference, ReadInHostMemory>>>(
         "Condacc>StalenessGateDecideRef", DEVICE_CPU, {}),
 };
 
@@ -227,11 +217,11 @@ using tensorflow::DEVICE_GPU;
 constexpr bool kWaitsForDevice = true;  // See ApplyOp::IsExpensive().
 
 [[maybe_unused]] const bool kDecisionsOnGpu[] = {
-    RegisterKernel<ResourceOp<OutputDecision<ResourceStep, ReadInDeviceMemory>, kWaitsForDevice>>(
+    RegisterKernel<ResourceOp<OutputDecision<VisitResource, ReadInDeviceMemory>, kWaitsForDevice>>(
         "Condacc>StalenessGateDecide", DEVICE_GPU,
         {"gate", "step", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
     // The input `step` is in the memory of its variable.
-    RegisterKernel<ResourceOp<OutputDecision<RefStep, ReadInDeviceMemory>, kWaitsForDevice>>(
+    RegisterKernel<ResourceOp<OutputDecision<VisitReference, ReadInDeviceMemory>, kWaitsForDevice>>(
         "Condacc>StalenessGateDecideRef", DEVICE_GPU,
         {"gate", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
 };
