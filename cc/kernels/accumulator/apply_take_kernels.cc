@@ -10,8 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/pending_take.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
@@ -76,22 +79,24 @@ class ApplyOp : public Kernel {
 
   absl::Status Apply(OpKernelContext* ctx, AccumulatorResource& resource) const {
     constexpr int kGradient = kKind.is_tower ? 1 : 2;
-    ApplyArgs args;
-    args.local_step = std::numeric_limits<int64_t>::max();
-    if (!kKind.is_tower) TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &args.local_step));
+    int64_t local_step = std::numeric_limits<int64_t>::max();
+    if (!kKind.is_tower) TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
+    Gradient gradient = ReadGradient(ctx, kGradient, kKind.is_sparse);
     int next = kGradient + (kKind.is_sparse ? 3 : 1);
     if (has_contributor_) {
-      TF_RETURN_IF_ERROR(ReadScalar(ctx, next++, "contributor", &args.contributor.emplace()));
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, next++, "contributor", &gradient.contributor.emplace()));
     }
-    if (has_weight_) TF_RETURN_IF_ERROR(ReadScalar(ctx, next, "weight", &args.weight));
+    if (has_weight_) TF_RETURN_IF_ERROR(ReadScalar(ctx, next, "weight", &gradient.weight));
     // The output is allocated first: nothing may fail after the gradient has been added.
     Tensor* output = nullptr;
     if (!kKind.is_tower && ctx->output_required(0)) {
       TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
     }
-    ApplyOutcome outcome;
-    TF_RETURN_IF_ERROR(ApplyGradient(ctx, resource, args, kGradient, &outcome));
-    if (output != nullptr) output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
+    OpWorkspace memory;
+    Workspace& workspace = resource.device().make_workspace(ctx, &memory);
+    const ApplyResult result = resource.core().Apply(local_step, std::move(gradient), workspace);
+    if (!result.ok()) return ToAbsl(result.status());
+    if (output != nullptr) output->scalar<int32_t>()() = static_cast<int32_t>(result.outcome());
     return absl::OkStatus();
   }
 
@@ -221,7 +226,7 @@ class TakeOp
     const bool is_cancelled = execution->is_cancelled();
     if (is_cancelled) core.Cancel(take, execution->workspace());
     if (kAppliesFirst && !is_cancelled && num_required > 0) {
-      TF_RETURN_IF_ERROR(Apply(ctx, execution->resource()));
+      TF_RETURN_IF_ERROR(Apply(ctx, core, execution->workspace()));
     }
     if (core.TryServe(take, execution->workspace())) return absl::OkStatus();
     if (kMode == TakeMode::kDemand) {
@@ -242,11 +247,11 @@ class TakeOp
   }
 
   // Applies the gradient, unless it is stale.
-  static absl::Status Apply(OpKernelContext* ctx, AccumulatorResource& resource) {
-    ApplyArgs args;
-    ApplyOutcome outcome;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &args.local_step));
-    return ApplyGradient(ctx, resource, args, /*first=*/2, &outcome);
+  static absl::Status Apply(OpKernelContext* ctx, Accumulator& core, Workspace& workspace) {
+    int64_t local_step = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
+    Gradient gradient = ReadGradient(ctx, /*first=*/2, kKind.is_sparse);
+    return ToAbsl(core.Apply(local_step, std::move(gradient), workspace).status());
   }
 
   const bool waits_for_device_;

@@ -13,8 +13,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-namespace {
-
 Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
   // No accumulator's shape has more dimensions, so further ones need not be read.
   constexpr int64_t kMoreThanAnyRank = 255;
@@ -35,20 +33,6 @@ Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
     gradient.dense_shape->AddDim(dims(i));
   }
   return gradient;
-}
-
-}  // namespace
-
-absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
-                           const ApplyArgs& args, int first, ApplyOutcome* outcome) {
-  OpWorkspace memory;
-  Workspace& workspace = resource.device().make_workspace(ctx, &memory);
-  Gradient gradient = ReadGradient(ctx, first, resource.spec().kind->is_sparse);
-  gradient.weight = args.weight;
-  gradient.contributor = args.contributor;
-  const ApplyResult result = resource.core().Apply(args.local_step, std::move(gradient), workspace);
-  *outcome = result.outcome();
-  return ToAbsl(result.status());
 }
 
 Status TakeOutputs::Reserve(const Shape& shape) {

@@ -36,12 +36,7 @@ class WorkerStepResource : public PluginResource {
 
   using PluginResource::PluginResource;
 
-  WorkerStep& step() { return *step_; }
-  // The step has yet to be set after the construction.
-  std::unique_ptr<WorkerStep>* mutable_step() { return &step_; }
-
- private:
-  std::unique_ptr<WorkerStep> step_;
+  std::unique_ptr<WorkerStep> step;  // Set before any op can have the handle.
 };
 
 // The attributes by which ops name a chief.

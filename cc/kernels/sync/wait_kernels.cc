@@ -103,7 +103,7 @@ class WaitOp : public AsyncKernel<WaitExecution> {
     args.wait->done = [execution](const GateWait& ended) { execution->Complete(ended); };
     const auto cancel = [gate = args.gate, wait = args.wait] { gate->Cancel(wait); };
     if (!execution->OnCancel(cancel)) cancel();
-    if (args.step != nullptr) execution->SetDropped(args.step->step().Done(args.any_added));
+    if (args.step != nullptr) execution->SetDropped(args.step->step->Done(args.any_added));
     args.gate->Wait(args.wait);
     return absl::OkStatus();
   }
@@ -115,7 +115,7 @@ class WaitOp : public AsyncKernel<WaitExecution> {
 absl::Status ReadFinish(OpKernelContext* ctx, const NoAttributes&, WaitArgs* args) {
   WorkerStepPtr found;
   TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
-  const WorkerStep& step = found->step();
+  const WorkerStep& step = *found->step;
   args->gate = step.gate();
   args->any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
   for (int i = 1; i < ctx->num_inputs(); ++i) {

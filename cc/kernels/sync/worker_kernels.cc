@@ -49,15 +49,14 @@ absl::Status Enter(SyncGateResource& resource, const WorkerAttributes& attribute
   // Everything that needs memory is done before the step begins.
   auto* const made = new WorkerStepResource(resource.where());
   *step = ResourceHandle::MakeRefCountingHandle(made, ctx->device()->name());
-  return ToAbsl(
-      resource.gate()->Enter(attributes.worker, attributes.run, local_step, made->mutable_step()));
+  return ToAbsl(resource.gate()->Enter(attributes.worker, attributes.run, local_step, &made->step));
 }
 
 // Input: step. Output: claim.
 absl::Status Claim(WorkerStepResource& resource, const NoAttributes&, OpKernelContext* ctx) {
   Tensor* output = nullptr;
   TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({2}), &output));
-  const WorkerStep::Claim claim = resource.step().ClaimSlot();
+  const WorkerStep::Claim claim = resource.step->ClaimSlot();
   output->flat<int64_t>()(0) = claim.round;
   output->flat<int64_t>()(1) = claim.slot;
   return absl::OkStatus();
