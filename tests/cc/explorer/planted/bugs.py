@@ -87,7 +87,8 @@ BUGS = [
         program="sparse",
         file="accumulator/accumulator.cc",
         old="  take->EndWait(&call->ended);\n",
-        new="  const TakePtr ended = take->is_waiting() ? take->Leave() : take->shared_from_this();\n"
+        new="  const TakePtr ended = take->shared_from_this();\n"
+        "  if (take->is_waiting()) take->Leave();\n"
         "  MutexUnlock unlock(&mu_);\n"
         "  ended->Complete();\n",
     ),
