@@ -174,16 +174,17 @@ absl::Status AccumulatorFinder::Find(OpKernelContext* ctx, AccumulatorPtr* accum
       if (*accumulator != nullptr) return absl::OkStatus();
     }
   }
-  TF_RETURN_IF_ERROR(LookupInput(ctx, 0, accumulator));
-  TF_RETURN_IF_ERROR(
-      Named((*accumulator)->where(), [&] { return Check(ctx, (*accumulator)->spec()); }));
+  AccumulatorPtr found;
+  TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
+  TF_RETURN_IF_ERROR(Named(found->where(), [&] { return Check(ctx, found->spec()); }));
+  *accumulator = std::move(found);
   // A handle that owns its accumulator needs no lookup, and would keep it alive here.
   if (handle.flat<tensorflow::ResourceHandle>()(0).IsRefCounting()) return absl::OkStatus();
-  tensorflow::core::WeakPtr<AccumulatorResource> found(accumulator->get());
+  tensorflow::core::WeakPtr<AccumulatorResource> last(accumulator->get());
   Tensor kept = handle;
   MutexLock lock(&mu_);  // What follows does not throw.
   handle_ = std::move(kept);
-  found_ = std::move(found);
+  found_ = std::move(last);
   return absl::OkStatus();
 }
 

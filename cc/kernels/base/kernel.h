@@ -32,17 +32,20 @@ struct NoAttributes {
 };
 
 // An op that calls the function `kRun`, which reads the inputs and sets the outputs.
-// Attributes::Read() reads the op's attributes.
-template <auto kRun>
+// Attributes::Read() reads the op's attributes. `kIsExpensive` tells TensorFlow whether the op may
+// take long, so that it does not run it in a thread that others need.
+template <auto kRun, bool kIsExpensive = false>
 class FunctionOp;
 
 template <class Attributes,
-          absl::Status (*kRun)(const Attributes& attributes, tensorflow::OpKernelContext* ctx)>
-class FunctionOp<kRun> : public Kernel {
+          absl::Status (*kRun)(const Attributes& attributes, tensorflow::OpKernelContext* ctx),
+          bool kIsExpensive>
+class FunctionOp<kRun, kIsExpensive> : public Kernel {
  public:
   explicit FunctionOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
     OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
   }
+  bool IsExpensive() override { return kIsExpensive; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* ctx) final { return kRun(attributes_, ctx); }

@@ -21,37 +21,29 @@ absl::Status AllocateScalar(tensorflow::OpKernelContext* ctx, int index, T** val
   return absl::OkStatus();
 }
 
-// A FunctionOp whose function gets the resource that input 0 is a handle of. Errors name it.
-// `kIsExpensive` tells TensorFlow whether the op may take long, so that it does not run it in a
-// thread that others need.
+// Calls the function `kRun` with the resource that input 0 is a handle of. Errors name it.
+template <auto kRun>
+struct OnResource;
+
+template <class Resource, class Attributes,
+          absl::Status (*kRun)(Resource& resource, const Attributes& attributes,
+                               tensorflow::OpKernelContext* ctx)>
+struct OnResource<kRun> {
+  static absl::Status Run(const Attributes& attributes, tensorflow::OpKernelContext* ctx) {
+    tensorflow::core::RefCountPtr<Resource> resource;
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &resource));
+    return Named(resource->where(), [&] { return kRun(*resource, attributes, ctx); });
+  }
+};
+
+// A FunctionOp that calls such a function.
 //
 // Example:
 //   absl::Status Close(SyncGateResource& gate, const ChiefAttributes& attributes,
 //                      OpKernelContext* ctx);
 //   RegisterKernel<ResourceOp<Close>>("Condacc>SyncGateClose", tensorflow::DEVICE_CPU, {});
 template <auto kRun, bool kIsExpensive = false>
-class ResourceOp;
-
-template <class Resource, class Attributes,
-          absl::Status (*kRun)(Resource& resource, const Attributes& attributes,
-                               tensorflow::OpKernelContext* ctx),
-          bool kIsExpensive>
-class ResourceOp<kRun, kIsExpensive> : public Kernel {
- public:
-  explicit ResourceOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
-  }
-  bool IsExpensive() override { return kIsExpensive; }
-
- private:
-  absl::Status Run(tensorflow::OpKernelContext* ctx) final {
-    tensorflow::core::RefCountPtr<Resource> resource;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &resource));
-    return Named(resource->where(), [&] { return kRun(*resource, attributes_, ctx); });
-  }
-
-  Attributes attributes_;
-};
+using ResourceOp = FunctionOp<&OnResource<kRun>::Run, kIsExpensive>;
 
 }  // namespace condacc
 
