@@ -231,8 +231,7 @@ TEST_F(OrderedBadRowsTest, AGradientWhosePlaceHasPassedCannotBeReplaced) {
   EXPECT_EQ(
       status.message(),
       "The gradient of contributor 2 was discarded, and those of later contributors have been "
-      "added, so that another one cannot be added in order: reset the accumulator (accumulator "
-      "'tested')");
+      "added, so that another one cannot be added in order: reset the accumulator");
   ExpectCannotBeSaved(StatusCode::kFailedPrecondition, "reset the accumulator");
   ASSERT_TRUE(Contribute(5, 5, kWeights[5]).is_added());
   EXPECT_EQ(CommonRow(5), Expected({0, 1, 3, 4, 5}));
