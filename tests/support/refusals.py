@@ -19,12 +19,16 @@ Gone = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
 
 @contextlib.contextmanager
 def refused(kinds: Any, *patterns: str) -> Iterator[None]:
-    """Expects an error of one of `kinds` in whose text every pattern is found."""
+    """Expects an error of one of `kinds` in whose text every pattern is found.
+
+    No name of a resource stands there twice in a row.
+    """
     try:
         yield
     except kinds as error:
         for pattern in patterns:
             assert re.search(pattern, str(error)), f"{pattern!r} is not in: {error}"
+        assert not re.search(r"(\([a-z ]+ '[^']*'\)) \1", str(error)), error
         return
     raise AssertionError(f"not refused (expected {kinds})")
 

@@ -3,12 +3,26 @@
 #include <cmath>
 #include <new>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "cc/core/base/invariant.h"
 #include "cc/core/base/reached.h"
 #include "cc/core/base/timer_queue.h"
 
 namespace condacc {
+namespace {
+
+// Returns an error, with a shorter text if there is no memory for this one.
+Status Error(StatusCode code, std::string_view message) noexcept {
+  try {
+    return Status(code, std::string(message));
+  } catch (const std::bad_alloc&) {
+    return Status(code, "Out of memory");  // Short enough for std::string not to allocate.
+  }
+}
+
+}  // namespace
 
 // Applies.
 
@@ -82,7 +96,7 @@ ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradie
       MutexUnlock unlock(&mu_);
       status = round->sum->Supply(missing, workspace, gradient);
     }
-    if (!status.ok()) return Error(status.code(), status.message());
+    if (!status.ok()) return status;
   }
 }
 
@@ -204,7 +218,7 @@ void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
     Fold(round, &call);
   }
   Status error = CheckTake(*take);
-  if (!error.ok()) return Fail(take, std::move(error), &call);
+  if (!error.ok()) return Fail(take.get(), std::move(error), &call);
   if (stalls_.is_enabled()) take->began = StallWatch::Clock::now();
   if (!takes_.empty() || !HasEnoughFor(*take)) WatchForStall(take, keep_alive);
   Enqueue(take, std::move(keep_alive), &call);
@@ -216,7 +230,7 @@ bool Accumulator::TryServe(const TakePtr& take, Workspace& workspace) {
     Call call(&mu_, workspace);
     Status error = CheckTake(*take);
     if (!error.ok()) {
-      Fail(take, std::move(error), &call);
+      Fail(take.get(), std::move(error), &call);
       return true;
     }
     const bool has_enough = HasEnoughFor(*take);
@@ -238,9 +252,10 @@ void Accumulator::Cancel(const TakePtr& take, Workspace& workspace) {
   // While the value of a take is being prepared, perhaps with the take's own workspace, the take
   // must not be completed. The preparing thread will see that it was cancelled.
   const RoundPtr round = round_;
-  if (round->work == Work::kPreparing && take.get() == takes_.front()) return;
-  if (take.get() == takes_.front()) stalls_.NoteCancelled(take->began);
-  Fail(WaitList<Take>::Remove(take.get()), CheckTake(*take), &call);
+  const bool is_front = take == takes_.front();
+  if (round->work == Work::kPreparing && is_front) return;
+  if (is_front) stalls_.NoteCancelled(take->began);
+  Fail(take.get(), CheckTake(*take), &call);
   changed_.NotifyAll();  // A reset need not wait for this take any more.
   Proceed(round, &call);
 }
@@ -271,22 +286,22 @@ Status Accumulator::CheckStep(const Take& take) const {
 
 void Accumulator::Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call) {
   take->keep_alive = std::move(keep_alive);
-  takes_.PushBack(take);
+  take->BeginWait(&takes_);
   const RoundPtr round = round_;
   Proceed(round, call);
 }
 
-void Accumulator::Fail(TakePtr take, Status status, Call* call) {
+void Accumulator::Fail(Take* take, Status status, Call* call) {
   TimerQueue::Global().Cancel(take->stall_timer);
   take->failure = std::move(status);
-  call->ended.Add(std::move(take));
+  take->EndWait(&call->ended);
 }
 
 void Accumulator::WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive) {
   if (!stalls_.is_enabled()) return;
   // A take behind others may become the first one at any time, so it is checked again each time
   // that the timeout has passed.
-  const bool is_first = takes_.empty() || takes_.front() == take.get();
+  const bool is_first = takes_.empty() || takes_.front() == take;
   take->stall_timer =
       TimerQueue::Global().Schedule(is_first ? stalls_.DueIn(take->began) : options_.stall_timeout,
                                     [this, take, keep_alive] { ReportStall(take, keep_alive); });
@@ -357,26 +372,23 @@ void Accumulator::Proceed(const RoundPtr& round, Call* call) {
 }
 
 void Accumulator::Serve(Call* call) {
-  Take* const take = takes_.front();
+  Take* const take = takes_.front().get();
   Status status = CheckStep(*take);
   if (status.ok()) status = PrepareTake(*take, call->workspace);
-  if (!status.ok()) return Fail(takes_.PopFront(), std::move(status), call);
+  if (!status.ok()) return Fail(take, std::move(status), call);
   TimerQueue::Global().Cancel(take->stall_timer);
   stalls_.NoteServed();
   last_num_required_ = take->num_required;
   last_result_bytes_ = NumBytes(options_.sum.type, round_->sum->value_shape());
   step_counter_.Advance();
   round_->place = Place::kTaken;
-  round_->take = takes_.PopFront();
+  round_->take = take->Leave();
   round_ = std::move(next_round_);
 }
 
 Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   Round& round = *round_;  // It stays the open round: nothing takes or discards it meanwhile.
-  if (!round.sum->needs_preparation()) {
-    const Status status = AllocateFor(take, round.sum.get(), workspace);
-    return status.ok() ? status : Error(status.code(), status.message());
-  }
+  if (!round.sum->needs_preparation()) return AllocateFor(take, round.sum.get(), workspace);
   round.work = Work::kPreparing;
   Status status;
   {
@@ -393,7 +405,7 @@ Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   }
   if (status.ok()) return status;
   if (!round.sum->refused().empty()) RemoveRefused(&round);
-  return Error(status.code(), status.message());
+  return status;
 }
 
 Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept {
@@ -438,12 +450,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
       changed_.NotifyAll();  // Applies of borrowed gradients can return.
       take = std::move(round->take);
     }
-    const Status& failure = value.failure;
-    if (failure.ok()) {
-      take->Complete(Status(), &value);
-    } else {
-      take->Complete(Error(failure.code(), failure.message()), nullptr);
-    }
+    take->Complete(value.failure, value.failure.ok() ? &value : nullptr);
     // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();
     Round::Contributors().swap(round->contributors);
@@ -482,16 +489,6 @@ int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
   // Otherwise, the thread that works on it frees it.
   if (NextAction(*round) == Action::kFree) Free(round);
   return num_discarded;
-}
-
-Status Accumulator::Error(StatusCode code, std::string_view message) const noexcept {
-  try {
-    std::string text(message);
-    text += " (accumulator '" + options_.name + "')";
-    return Status(code, std::move(text));
-  } catch (const std::bad_alloc&) {
-    return Status(code, "Out of memory");  // Short enough for std::string not to allocate.
-  }
 }
 
 }  // namespace condacc

@@ -8,8 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -49,7 +47,7 @@ namespace condacc {
 //
 // Example:
 //
-//   Accumulator accumulator({"gradients of w", NewDenseSum, options});
+//   Accumulator accumulator({NewDenseSum, options});
 //   const ApplyResult result = accumulator.Apply(accumulator.global_step(), gradient, workspace);
 //   if (result.is_added()) {
 //     auto take = std::make_shared<PendingTake>(
@@ -63,7 +61,6 @@ class Accumulator {
   using TakePtr = std::shared_ptr<Take>;
 
   struct Options {
-    std::string name;
     SumFactory new_sum;
     SumOptions sum;
     // A stall that lasts longer than this is reported; see StallWatch. Zero means never.
@@ -209,20 +206,16 @@ class Accumulator {
   // A call, which holds the lock and lends its workspace. The takes that fail during it are
   // completed when it has released the lock, and not earlier, because it may use the workspace of
   // one of them.
-  class CONDACC_SCOPED_CAPABILITY Call {
+  struct EndedTakes {
+    WaitList<Take> ended;
+  };
+  class CONDACC_SCOPED_CAPABILITY Call : public EndedTakes, public CompletingLock<Take> {
    public:
-    Call(Mutex* mutex, Workspace& lent) CONDACC_ACQUIRE(mutex) : workspace(lent), mutex_(*mutex) {
-      mutex_.Lock();
-    }
-    ~Call() CONDACC_RELEASE() { mutex_.Unlock(); }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
+    Call(Mutex* mutex, Workspace& lent) CONDACC_ACQUIRE(mutex)
+        : CompletingLock(mutex, &ended), workspace(lent) {}
+    ~Call() CONDACC_RELEASE() {}
 
     Workspace& workspace;
-    EndedWaits<Take> ended;
-
-   private:
-    Mutex& mutex_;
   };
 
   // The next step for a round; see NextAction().
@@ -261,8 +254,8 @@ class Accumulator {
   // Queues a take that has passed CheckTake(), and serves it if possible.
   void Enqueue(const TakePtr& take, std::shared_ptr<void> keep_alive, Call* call)
       CONDACC_REACQUIRES(mu_);
-  // Ends a take, which must not be in `takes_`, with an error.
-  void Fail(TakePtr take, Status status, Call* call) CONDACC_REQUIRES(mu_);
+  // Ends a take, which may be in `takes_`, with an error.
+  void Fail(Take* take, Status status, Call* call) CONDACC_REQUIRES(mu_);
 
   // Returns what the calling thread must do with a round after an event: a gradient was appended, a
   // take has come or gone, or a thread has ended its work on the round. While a thread works on the
@@ -324,8 +317,6 @@ class Accumulator {
   StallReport DescribeStall(const Take& take,
                             std::optional<StallWatch::Clock::time_point> began) const
       CONDACC_REQUIRES(mu_);
-  // Returns an error that names the accumulator, unless there is no memory for that.
-  Status Error(StatusCode code, std::string_view message) const noexcept;
 
   const Options options_;
   mutable Mutex mu_;

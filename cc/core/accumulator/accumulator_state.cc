@@ -34,7 +34,7 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
     state.contributors.assign(round->contributors.begin(), round->contributors.end());
     state.sum.num_accumulated = round->num_accumulated;
     status = round->sum->BeginSave(&state.sum);
-    if (!status.ok()) return Error(status.code(), status.message());
+    if (!status.ok()) return status;
     round->work = Work::kSaving;
   }
   {
@@ -48,7 +48,7 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
     // applies might wait for all of them.
     FoldOrWait(round, /*number=*/0, /*must_add=*/false, &call);
   }
-  return status.ok() ? status : Error(status.code(), status.message());
+  return status;
 }
 
 Status Accumulator::CopyEarly(const RoundSum& sum, const std::vector<SavedGradient>& early,
@@ -129,7 +129,7 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
   if (status.ok() && state.sum.num_ready() > 0) status = sum.Restore(state.sum, workspace);
   if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
-  if (!status.ok()) return Error(status.code(), status.message());
+  if (!status.ok()) return status;
   restored->num_appended = state.sum.num_accumulated;
   restored->num_added = static_cast<int64_t>(state.sum.num_ready());
   restored->num_accumulated = state.sum.num_accumulated;

@@ -22,52 +22,48 @@ class Buffer {
   // Takes over a reference to `owner`. If `refill` or `free_first` is null, it is not called.
   Buffer(void* data, void* owner, Release release, Change refill = nullptr,
          Change free_first = nullptr)
-      : data_(data), owner_(owner), release_(release), refill_(refill), free_first_(free_first) {}
+      : parts_{data, owner, release, refill, free_first} {}
   ~Buffer() { Reset(); }
-  Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)),
-        owner_(other.owner_),
-        release_(std::exchange(other.release_, nullptr)),
-        refill_(other.refill_),
-        free_first_(other.free_first_) {}
+  Buffer(Buffer&& other) noexcept : parts_(std::exchange(other.parts_, Parts())) {}
   Buffer& operator=(Buffer&& other) noexcept {
-    if (this == &other) return *this;
+    const Parts parts = std::exchange(other.parts_, Parts());
     Reset();
-    data_ = std::exchange(other.data_, nullptr);
-    owner_ = other.owner_;
-    release_ = std::exchange(other.release_, nullptr);
-    refill_ = other.refill_;
-    free_first_ = other.free_first_;
+    parts_ = parts;
     return *this;
   }
 
-  explicit operator bool() const { return release_ != nullptr; }
+  explicit operator bool() const { return parts_.release != nullptr; }
   // The memory and its owner, if the buffer is not empty.
-  void* data() const { return data_; }
-  void* owner() const { return owner_; }
+  void* data() const { return parts_.data; }
+  void* owner() const { return parts_.owner; }
 
   // Tells the owner that only the first `num_bytes` bytes have been used, so that it may exchange
   // the others for memory whose first touch costs less. A later call must not pass a lower number.
   void RefillAfter(size_t num_bytes) const {
-    if (refill_ != nullptr) refill_(owner_, num_bytes);
+    if (parts_.refill != nullptr) parts_.refill(parts_.owner, num_bytes);
   }
 
   // Tells the owner that the first `num_bytes` bytes will not be used any more, so that it may free
   // them. A later call must not pass a lower number.
   void FreeFirst(size_t num_bytes) const {
-    if (free_first_ != nullptr) free_first_(owner_, num_bytes);
+    if (parts_.free_first != nullptr) parts_.free_first(parts_.owner, num_bytes);
   }
 
  private:
+  struct Parts {
+    void* data = nullptr;
+    void* owner = nullptr;
+    Release release = nullptr;
+    Change refill = nullptr;
+    Change free_first = nullptr;
+  };
+
   void Reset() {
-    if (release_ != nullptr) std::exchange(release_, nullptr)(owner_);
+    const Parts parts = std::exchange(parts_, Parts());
+    if (parts.release != nullptr) parts.release(parts.owner);
   }
 
-  void* data_ = nullptr;
-  void* owner_ = nullptr;
-  Release release_ = nullptr;
-  Change refill_ = nullptr;
-  Change free_first_ = nullptr;
+  Parts parts_;
 };
 
 }  // namespace condacc

@@ -5,7 +5,6 @@
 //
 // A thread holds two locks at once only in these orders:
 // - the lock of an accumulator or of a gate, then that of the page pool, then that of the timers;
-// - the lock of a staleness gate, then that of its step variable;
 // - the lock of a HandleOp, then that of TensorFlow's resource manager.
 // Completions, timers and reports run without any lock.
 #ifndef CONDACC_CORE_BASE_MUTEX_H_

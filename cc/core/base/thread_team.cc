@@ -145,9 +145,11 @@ ThreadTeam::~ThreadTeam() {
 
 void ThreadTeam::For(size_t total, size_t chunk, LoopBody body) {
   const size_t num_wanted = total <= chunk ? 0 : std::min(max_helpers_, (total - 1) / chunk);
-  if (num_wanted == 0 || !EnsureState()) {
-    body(0, total);
-    return;
+  if (num_wanted == 0) return body(0, total);
+  try {
+    if (state_ == nullptr) state_ = std::make_shared<SharedState>(max_helpers_);
+  } catch (const std::bad_alloc&) {
+    return body(0, total);
   }
   Loop loop(total, chunk, body);
   state_->Begin(&loop);
@@ -160,14 +162,6 @@ void ThreadTeam::For(size_t total, size_t chunk, LoopBody body) {
     next_call += patience;
   }
   state_->End();
-}
-
-bool ThreadTeam::EnsureState() {
-  try {
-    if (state_ == nullptr) state_ = std::make_shared<SharedState>(max_helpers_);
-  } catch (const std::bad_alloc&) {
-  }
-  return state_ != nullptr;
 }
 
 // Helpers that have been called and have not come are called again, on other threads: the thread

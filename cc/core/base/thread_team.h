@@ -38,8 +38,6 @@ class ThreadTeam {
   class Loop;
   class SharedState;
 
-  // Returns false if memory for the state is refused.
-  bool EnsureState();
   // Calls as many helpers as have not come.
   void CallHelpers(size_t num_wanted);
 

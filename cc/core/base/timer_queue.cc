@@ -29,8 +29,14 @@ TimerQueue::Ticket TimerQueue::Schedule(Clock::duration timeout, std::function<v
                                         bool may_block) {
   const Clock::time_point deadline = Clock::now() + timeout;
   MutexLock lock(&mu_);
-  if (!started_) Start();
-  if (!started_) return kNoTicket;
+  if (!started_) {
+    try {
+      std::thread([this] { Run(); }).detach();
+      started_ = true;
+    } catch (const std::system_error&) {
+      return kNoTicket;  // No thread can be started now; the next call tries again.
+    }
+  }
   const Ticket ticket{deadline, next_id_++};
   calls_.emplace(ticket, Call{std::move(function), may_block});
   if (deadline < sleeps_until_) changed_.NotifyAll();
@@ -45,15 +51,6 @@ void TimerQueue::Cancel(const Ticket& ticket) noexcept {
   if (found == calls_.end()) return;
   released = std::move(found->second);
   calls_.erase(found);
-}
-
-void TimerQueue::Start() {
-  try {
-    std::thread([this] { Run(); }).detach();
-    started_ = true;
-  } catch (const std::system_error&) {
-    // No thread can be started now; the next Schedule() tries again.
-  }
 }
 
 void TimerQueue::Make(const Call& call) {

@@ -54,7 +54,6 @@ class TimerQueue {
   };
 
   TimerQueue() = default;
-  void Start() CONDACC_REQUIRES(mu_);
   void Run() CONDACC_EXCLUDES(mu_);
   // Makes a call, or starts a thread that makes it.
   static void Make(const Call& call);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/function_ref.h"
 #include "cc/core/base/invariant.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/base/reached.h"
@@ -20,7 +21,7 @@ namespace condacc {
 // The staleness of an update is the step that the variable will have reached once all previously
 // accepted updates are applied, minus the update's local step. An accepted update reserves the step
 // that it will take, so that it counts in all later decisions even before it is applied. So
-// decisions are atomic, although no lock is held while updates are applied.
+// decisions are atomic, although no lock is held while the variable is read or updates are applied.
 //
 // Updates count in the order of the decisions. With a limit above 0, later updates may overtake one
 // that takes long to apply. Thread-safe.
@@ -41,47 +42,22 @@ class StalenessGate {
   static constexpr size_t kMaxRecent = 1024;
 
   // Accepts an update if its staleness is at most `limit`. An accepted update must be ended by
-  // End(). `read_step(int64_t*)` reads the step variable under the gate's lock. If it returns
-  // false, Decide() returns false and nothing has changed. `counter` names the counter to which the
-  // update belongs. May throw std::bad_alloc, and then nothing has changed either.
-  template <class ReadStep>
-  bool Decide(const std::string& counter, int64_t local_step, int64_t limit, ReadStep read_step,
-              Decision* decision) {
-    MutexLock lock(&mu_);
-    int64_t step = 0;
-    if (!read_step(&step)) return false;
-    Tally& tally = tallies_[counter];
-    decision->staleness = SaturatedSubtract(reservations_.ExpectedStep(step), local_step);
-    decision->accepted = decision->staleness <= limit;
-    CONDACC_REACHED("decide", decision->accepted, reservations_.num_open() > 0);
-    if (decision->accepted) {
-      reservations_.Reserve();
-    } else {
-      ++tally.counts.num_dropped;
-      ++num_dropped_;
-    }
-    decision->step = step;
-    decision->num_dropped = num_dropped_;
-    tally.Record(decision->staleness);
-    ++num_changes_;
-    return true;
-  }
-
-  // Does what Decide() does, but reads the variable without the gate's lock, for variables that
-  // take long to read. Reads it again if another update was decided on or ended meanwhile, so that
-  // the decision is the one that Decide() would have made at the time of the read.
-  template <class ReadStep>
-  bool DecideAfterReading(const std::string& counter, int64_t local_step, int64_t limit,
-                          ReadStep read_step, Decision* decision) {
+  // End(). `counter` names the counter to which the update belongs. `read_step` reads the step
+  // variable, without the gate's lock, and again if another update was decided on or ended
+  // meanwhile: the decision is the one that was right at the time of the last read. If `read_step`
+  // returns false, so does this, and nothing has changed. May throw std::bad_alloc, and then
+  // nothing has changed either.
+  bool Decide(const std::string& counter, int64_t local_step, int64_t limit,
+              FunctionRef<bool(int64_t* step)> read_step, Decision* decision) {
     while (true) {
       const int64_t num_changes = num_changes_.load();
       int64_t step = 0;
       if (!read_step(&step)) return false;
-      const auto read_if_unchanged = [&](int64_t* value) {
-        *value = step;
-        return num_changes_.load() == num_changes;
-      };
-      if (Decide(counter, local_step, limit, read_if_unchanged, decision)) return true;
+      MutexLock lock(&mu_);
+      if (num_changes_.load() == num_changes) {
+        *decision = DecideAt(step, local_step, limit, &tallies_[counter]);
+        return true;
+      }
       CONDACC_REACHED("decide again");
     }
   }
@@ -131,6 +107,25 @@ class StalenessGate {
     Counts counts;
     size_t next_recent = 0;  // Index of the oldest, once kMaxRecent are kept.
   };
+
+  Decision DecideAt(int64_t step, int64_t local_step, int64_t limit, Tally* tally)
+      CONDACC_REQUIRES(mu_) {
+    Decision decision;
+    decision.step = step;
+    decision.staleness = SaturatedSubtract(reservations_.ExpectedStep(step), local_step);
+    decision.accepted = decision.staleness <= limit;
+    CONDACC_REACHED("decide", decision.accepted, reservations_.num_open() > 0);
+    if (decision.accepted) {
+      reservations_.Reserve();
+    } else {
+      ++tally->counts.num_dropped;
+      ++num_dropped_;
+    }
+    decision.num_dropped = num_dropped_;
+    tally->Record(decision.staleness);
+    ++num_changes_;
+    return decision;
+  }
 
   mutable Mutex mu_;
   std::atomic<int64_t> num_changes_{0};  // Number of decisions and ends. Changed under the lock.

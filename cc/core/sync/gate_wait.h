@@ -46,6 +46,8 @@ struct GateWait : Waiter<GateWait> {
       : what(what), who(std::move(who)), run(std::move(run)), after(after), done(std::move(done)) {}
 
   bool is_of_worker() const { return what == For::kNextRound || what == For::kOpening; }
+  // Returns the status with which the wait has ended. May throw std::bad_alloc.
+  Status status() const { return Status(end.code, end.why + report); }
 
   const For what;
   const std::string who;  // Name of the worker. Empty for chiefs and observers.

@@ -21,8 +21,8 @@ WorkerStep::Claim WorkerStep::ClaimSlot() { return gate_->Claim(this); }
 
 bool WorkerStep::Done(bool any_added) { return gate_->End(this, /*is_done=*/true, any_added); }
 
-SyncGate::SyncGate(std::string name, Clock::duration report, Log log)
-    : name_(std::move(name)), log_(std::move(log)) {
+SyncGate::SyncGate(std::string where, Clock::duration report, Log log)
+    : where_(std::move(where)), log_(std::move(log)) {
   options_.report = report;
 }
 
@@ -58,8 +58,7 @@ Status SyncGate::Enter(const std::string& worker, const std::string& run, int64_
     }
   }
   if (error != nullptr) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "Gate '" + name_ + "': worker " + worker + " " + error);
+    return Status(StatusCode::kFailedPrecondition, "Worker " + worker + " " + error);
   }
   *step = std::move(entered);
   return Status();
@@ -189,7 +188,8 @@ void SyncGate::EndSteps(const std::string& worker) noexcept {
     step->replaced_ = true;
   }
   for (GateWait::List* const list : {&round_waits_, &open_waits_}) {
-    for (GateWait* const wait : *list) {
+    for (auto next = list->begin(); next != list->end();) {
+      GateWait* const wait = (next++)->get();
       if (wait->who == worker) Release(wait, kReplacedWorker);
     }
   }

@@ -154,8 +154,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
     bool begins = false;    // The round is a new one.
   };
 
-  // `report` is used as Options::report until the gate is opened.
-  SyncGate(std::string name, Clock::duration report, Log log);
+  // `where` names the gate, for example "gate 'g'". `report` is used as Options::report until the
+  // gate is opened.
+  SyncGate(std::string where, Clock::duration report, Log log);
 
   // Begins a worker's step in the round `local_step`. Returns FailedPrecondition if another run has
   // replaced this one, or if there are backup workers and another step of the run has neither ended
@@ -188,8 +189,6 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Completes a wait with Cancelled, now or as soon as it begins. Does nothing to a wait that has
   // been completed.
   void Cancel(const GateWait::Ptr& wait);
-  // Returns the status with which a wait has ended. May throw std::bad_alloc.
-  Status StatusOf(const GateWait& wait) const;
 
   // Shuts the gate, so that `chief` can open it, and outputs the round to open it with, which is
   // higher than any round so far and than `above`. From then on, the gate belongs to this chief:
@@ -233,6 +232,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
 
   State state() const;
   std::string Describe() const;
+  const std::string& where() const { return where_; }
 
  private:
   friend class WorkerStep;
@@ -244,7 +244,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Ends a step. Returns whether its gradients were dropped.
   bool End(WorkerStep* step, bool is_done, bool any_added) noexcept CONDACC_EXCLUDES(mu_);
   // Returns the error for an operation of a chief that the gate does not belong to.
-  Status NotThisChief(const char* operation) const;
+  static Status NotThisChief(const char* operation);
 
   bool is_open() const CONDACC_REQUIRES(mu_) { return chief_.is_open(); }
   bool is_full() const CONDACC_REQUIRES(mu_) { return slots_.num_complete() == slots_.size(); }
@@ -331,7 +331,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Returns the same, or a shorter text if memory is short.
   std::string TryDescribe() const noexcept CONDACC_REQUIRES(mu_);
 
-  const std::string name_;
+  const std::string where_;
   const Log log_;
 
   mutable Mutex mu_;
@@ -372,7 +372,7 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   GateWait::List open_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List full_waits_ CONDACC_GUARDED_BY(mu_);
   GateWait::List report_waits_ CONDACC_GUARDED_BY(mu_);
-  EndedWaits<GateWait> ended_ CONDACC_GUARDED_BY(mu_);
+  GateWait::List ended_ CONDACC_GUARDED_BY(mu_);
   TimerQueue::Ticket timer_ CONDACC_GUARDED_BY(mu_) = TimerQueue::kNoTicket;
   Clock::time_point timer_deadline_ CONDACC_GUARDED_BY(mu_) = Clock::time_point::max();
   // When the first wait for an opening or a report is due, or earlier: waits that have ended since

@@ -43,12 +43,12 @@ Status SyncGate::Prepare(const Chief& chief, int64_t above, bool volunteers, Pre
       return Status();
     }
   }
-  return Status(StatusCode::kOutOfRange, "Gate '" + name_ + "' has no round after " +
-                                             std::to_string(std::numeric_limits<int64_t>::max()));
+  return Status(StatusCode::kOutOfRange,
+                "There is no round after " + std::to_string(std::numeric_limits<int64_t>::max()));
 }
 
 bool SyncGate::HasChiefWait() const noexcept {
-  for (const GateWait* const wait : full_waits_) {
+  for (const GateWait::Ptr& wait : full_waits_) {
     if (chief_.Is({wait->run, wait->session})) return true;
   }
   return false;
@@ -56,8 +56,7 @@ bool SyncGate::HasChiefWait() const noexcept {
 
 Status SyncGate::Open(const Chief& chief, int64_t round, const Options& options, bool volunteers) {
   if (options.num_slots < 1 || options.num_workers < 1) {
-    return Status(StatusCode::kInvalidArgument, "Gate '" + name_ +
-                                                    "' expects at least 1 slot and 1 worker, got " +
+    return Status(StatusCode::kInvalidArgument, "Expected at least 1 slot and 1 worker, got " +
                                                     std::to_string(options.num_slots) + " and " +
                                                     std::to_string(options.num_workers));
   }
@@ -135,10 +134,10 @@ void SyncGate::Dismiss(const Chief& chief) {
   ReleaseWaits();
 }
 
-Status SyncGate::NotThisChief(const char* operation) const {
+Status SyncGate::NotThisChief(const char* operation) {
   return Status(StatusCode::kFailedPrecondition,
-                "Gate '" + name_ + "': cannot " + operation +
-                    " it: the gate belongs to another chief, or chief_init_op has not run. A chief "
+                std::string("Cannot ") + operation +
+                    " the gate: it belongs to another chief, or chief_init_op has not run. A chief "
                     "that was replaced has to end");
 }
 

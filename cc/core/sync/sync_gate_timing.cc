@@ -72,7 +72,7 @@ SyncGate::Clock::time_point SyncGate::DeadlineOf(const GateWait& wait) const noe
 void SyncGate::FindWaitDeadline() noexcept {
   wait_deadline_ = Clock::time_point::max();
   for (const GateWait::List* const list : {&open_waits_, &report_waits_}) {
-    for (const GateWait* const wait : *list) {
+    for (const GateWait::Ptr& wait : *list) {
       wait_deadline_ = std::min(wait_deadline_, DeadlineOf(*wait));
     }
   }
@@ -93,7 +93,8 @@ void SyncGate::OnTimer() {
       ReleaseWaits();
     }
     if (has_waiting_workers()) ReleaseReports(now);
-    for (GateWait* const wait : open_waits_) {
+    for (auto next = open_waits_.begin(); next != open_waits_.end();) {
+      GateWait* const wait = (next++)->get();
       if (now >= DeadlineOf(*wait)) Release(wait, GateWait::End());
     }
     const bool is_late = options_.report > Clock::duration::zero() && !logged_ &&
@@ -114,7 +115,8 @@ void SyncGate::OnTimer() {
 }
 
 void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
-  for (GateWait* const wait : report_waits_) {
+  for (auto next = report_waits_.begin(); next != report_waits_.end();) {
+    GateWait* const wait = (next++)->get();
     if (wait->after == round_ || now < round_began_ + wait->patience) continue;
     wait->report = TryDescribe();
     Release(wait, GateWait::End());
@@ -124,10 +126,10 @@ void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
 void SyncGate::EndAbandonedRound() noexcept {
   CONDACC_REACHED("abandoned round");
   const GateWait::End end{StatusCode::kFailedPrecondition,
-                          "all workers are lost or have left, and nobody can bring the gradients "
+                          "All workers are lost or have left, and nobody can bring the gradients "
                           "that the round lacks: "};
   while (!full_waits_.empty()) {
-    GateWait* const wait = full_waits_.front();
+    GateWait* const wait = full_waits_.front().get();
     wait->report = TryDescribe();
     Release(wait, end);
   }
@@ -154,7 +156,7 @@ void SyncGate::StopExpecting() noexcept {
   } catch (const std::bad_alloc&) {
     absent_ = "for fewer";  // Short enough for std::string not to allocate.
   }
-  for (GateWait* const wait : report_waits_) TryRelease(wait);
+  for (auto next = report_waits_.begin(); next != report_waits_.end();) TryRelease((next++)->get());
 }
 
 std::string SyncGate::DescribeAbsent() const {
@@ -184,21 +186,16 @@ std::string SyncGate::TryDescribe() const noexcept {
 
 std::string SyncGate::DescribeLocked() const {
   const std::string after = " after " + Seconds(Clock::now() - round_began_);
-  if (chief_.is_closed()) return "training has ended: gate '" + name_ + "' is closed";
-  if (chief_.is_dismissed()) {
-    return "gate '" + name_ + "' is not open" + after + ": the chief has ended with an error";
-  }
-  if (chief_.has_been_prepared() && !is_open()) {
-    return "gate '" + name_ + "' is not open" + after +
-           ": a chief has begun chief_init_op and has not ended it";
-  }
+  if (chief_.is_closed()) return "training has ended: " + where_ + " is closed";
   if (!is_open()) {
-    return "gate '" + name_ + "' is not open" + after +
-           ": no chief has run chief_init_op or started its queue runner, which the hook of a "
-           "chief "
-           "does";
+    return where_ + " is not open" + after +
+           (chief_.is_dismissed() ? ": the chief has ended with an error"
+            : chief_.has_been_prepared()
+                ? ": a chief has begun chief_init_op and has not ended it"
+                : ": no chief has run chief_init_op or started its queue runner, which the hook of "
+                  "a chief does");
   }
-  std::string text = "gate '" + name_ + "' is at round " + std::to_string(round_) + after + ": " +
+  std::string text = where_ + " is at round " + std::to_string(round_) + after + ": " +
                      std::to_string(slots_.num_complete()) + " of " +
                      std::to_string(slots_.size()) + " gradients are there";
   if (is_full()) {

@@ -12,14 +12,14 @@ namespace condacc {
 namespace {
 
 constexpr GateWait::End kEvent{};
-constexpr GateWait::End kCancelled{StatusCode::kCancelled, "the wait was cancelled"};
-constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "training has ended"};
-constexpr GateWait::End kDismissed{StatusCode::kOutOfRange, "the session ends"};
+constexpr GateWait::End kCancelled{StatusCode::kCancelled, "The wait was cancelled"};
+constexpr GateWait::End kTrainingEnded{StatusCode::kOutOfRange, "Training has ended"};
+constexpr GateWait::End kDismissed{StatusCode::kOutOfRange, "The session ends"};
 constexpr GateWait::End kReplacedChief{
     StatusCode::kFailedPrecondition,
-    "another chief has opened the gate since this one did, and this one has to end"};
+    "Another chief has opened the gate since this one did, and this one has to end"};
 constexpr GateWait::End kChiefEnded{StatusCode::kCancelled,
-                                    "the chief of this worker's process has ended"};
+                                    "The chief of this worker's process has ended"};
 
 // Returns the number of a worker in which its wait is counted.
 int Roster::Worker::* NumberOf(const GateWait& wait) {
@@ -31,7 +31,7 @@ int Roster::Worker::* NumberOf(const GateWait& wait) {
 
 const GateWait::End SyncGate::kReplacedWorker{
     StatusCode::kFailedPrecondition,
-    "this worker has been replaced by another process or session, and this one has to end"};
+    "This worker has been replaced by another process or session, and this one has to end"};
 
 void SyncGate::Wait(const GateWait::Ptr& wait) {
   CompletingLock lock(&mu_, &ended_);
@@ -39,7 +39,7 @@ void SyncGate::Wait(const GateWait::Ptr& wait) {
                   !roster_.Knows(wait->who) && roster_.NumUnseen(options_.num_workers) > 0;
   wait->began = Clock::now();
   const bool is_replaced = wait->is_of_worker() && !NoteWait(*wait);
-  ListOf(*wait)->PushBack(wait);
+  wait->BeginWait(ListOf(*wait));
   if (is_replaced) {
     Release(wait.get(), kReplacedWorker);
   } else if (wait->is_cancelled) {
@@ -59,11 +59,6 @@ void SyncGate::Cancel(const GateWait::Ptr& wait) {
   if (is_of_chief && chief_.Is({wait->run, wait->session})) chief_.SetGone(true);
   Release(wait.get(), kCancelled);
   ReleaseWaits();
-}
-
-Status SyncGate::StatusOf(const GateWait& wait) const {
-  if (wait.end.code == StatusCode::kOk) return Status();
-  return Status(wait.end.code, "Gate '" + name_ + "': " + wait.end.why + wait.report);
 }
 
 bool SyncGate::NoteWait(const GateWait& wait) {
@@ -112,7 +107,7 @@ void SyncGate::Release(GateWait* wait, const GateWait::End& end) noexcept {
     const bool is_here = roster_.Find(wait->who, wait->run)->is_here();
     if (wait->what == GateWait::For::kNextRound) HoldChief(wait->run, goes_on && !is_here);
   }
-  ended_.Add(GateWait::List::Remove(wait));
+  wait->EndWait(&ended_);
 }
 
 bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexcept {
@@ -145,7 +140,7 @@ bool SyncGate::MustRelease(const GateWait& wait, GateWait::End* end) const noexc
 // queue before. Otherwise the speed of the chief would decide whether a worker gets one.
 void SyncGate::SpendCredits() noexcept {
   while (credits_ > 0 && is_open() && !round_waits_.empty()) {
-    GateWait* const wait = round_waits_.front();
+    GateWait* const wait = round_waits_.front().get();
     Release(wait, kEvent);
     HoldChief(wait->run, false);  // It has brought its gradient, and may begin no other step.
     CONDACC_REACHED("credit is spent");
@@ -173,7 +168,7 @@ void SyncGate::TryRelease(GateWait* wait) noexcept {
 bool SyncGate::HasOverlookedWait() const {
   for (const GateWait::List* const list :
        {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
-    for (const GateWait* const wait : *list) {
+    for (const GateWait::Ptr& wait : *list) {
       GateWait::End end;
       if (MustRelease(*wait, &end)) return true;
     }
@@ -188,7 +183,7 @@ void SyncGate::ReleaseWaits(GateWait* added) noexcept {
   if (situation != examined_) {
     examined_ = situation;
     for (GateWait::List* const list : {&round_waits_, &open_waits_, &full_waits_, &report_waits_}) {
-      for (GateWait* const wait : *list) TryRelease(wait);
+      for (auto next = list->begin(); next != list->end();) TryRelease((next++)->get());
     }
     FindWaitDeadline();
   } else if (added != nullptr && added->is_waiting()) {
@@ -199,7 +194,7 @@ void SyncGate::ReleaseWaits(GateWait* added) noexcept {
     const int num_waiting = static_cast<int>(round_waits_.size());
     if (slots_.num_free() <= num_coming() - num_waiting - slots_.num_held()) break;
     CONDACC_REACHED("another gradient");
-    Release(round_waits_.front(), kEvent);
+    Release(round_waits_.front().get(), kEvent);
   }
   CONDACC_INVARIANT(roster_.CountsAreRight() && slots_.CountsAreRight());
   CONDACC_INVARIANT(!HasOverlookedWait());

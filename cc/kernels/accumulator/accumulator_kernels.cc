@@ -7,12 +7,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
-#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -31,31 +32,24 @@ using tensorflow::TensorShape;
 // Outputs a counter of the accumulators that the inputs refer to: the lowest of several, and at
 // most the highest value of `T`.
 template <typename T, int64_t (Accumulator::*counter)() const>
-class CounterOp : public Kernel {
- public:
-  using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    int64_t lowest = std::numeric_limits<T>::max();
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      AccumulatorPtr accumulator;
-      TF_RETURN_IF_ERROR(LookupInput(ctx, i, &accumulator));
-      lowest = std::min(lowest, (accumulator->core().*counter)());
-    }
-    T* output = nullptr;
-    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &output));
-    *output = static_cast<T>(lowest);
-    return absl::OkStatus();
+absl::Status OutputLowest(const NoAttributes&, OpKernelContext* ctx) {
+  int64_t lowest = std::numeric_limits<T>::max();
+  for (int i = 0; i < ctx->num_inputs(); ++i) {
+    AccumulatorPtr accumulator;
+    TF_RETURN_IF_ERROR(LookupInput(ctx, i, &accumulator));
+    lowest = std::min(lowest, (accumulator->core().*counter)());
   }
-};
+  T* output = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &output));
+  *output = static_cast<T>(lowest);
+  return absl::OkStatus();
+}
 
 // Inputs: handle, new_global_step.
 absl::Status SetGlobalStep(AccumulatorResource& accumulator, const NoAttributes&,
                            OpKernelContext* ctx) {
   int64_t step = 0;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "new_global_step", accumulator, &step));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "new_global_step", &step));
   const int64_t previous = accumulator.core().SetGlobalStep(step);
   if (previous <= step) return absl::OkStatus();
   IfThereIsMemory([&] {
@@ -78,7 +72,7 @@ struct ResetAttributes {
 absl::Status Reset(AccumulatorResource& accumulator, const ResetAttributes& attributes,
                    OpKernelContext* ctx) {
   int64_t step = 0;
-  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "global_step", accumulator, &step));
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "global_step", &step));
   // The output is allocated first: nothing may fail after the gradients have been discarded.
   int64_t* num_discarded = nullptr;
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &num_discarded));
@@ -89,19 +83,19 @@ absl::Status Reset(AccumulatorResource& accumulator, const ResetAttributes& attr
 // Input: handle. Output: state.
 absl::Status SaveAccumulator(AccumulatorResource& accumulator, const NoAttributes&,
                              OpKernelContext* ctx) {
-  absl::Status allocated;
   const auto allocate = [&](size_t num_bytes, char** memory) {
     Tensor* state = nullptr;
-    allocated = ctx->allocate_output(0, TensorShape({static_cast<int64_t>(num_bytes)}), &state);
+    const absl::Status allocated =
+        ctx->allocate_output(0, TensorShape({static_cast<int64_t>(num_bytes)}), &state);
     if (!allocated.ok()) {
       return Status(StatusCode::kResourceExhausted, std::string(allocated.message()));
     }
     *memory = reinterpret_cast<char*>(state->flat<uint8_t>().data());
     return Status();
   };
-  OpWorkspace workspace;
-  accumulator.device().make_workspace(ctx, &workspace);
-  return ToAbsl(accumulator.core().Save(*workspace, allocate));
+  OpWorkspace memory;
+  Workspace& workspace = accumulator.device().make_workspace(ctx, &memory);
+  return ToAbsl(accumulator.core().Save(workspace, allocate));
 }
 
 // Inputs: handle, state.
@@ -109,14 +103,14 @@ absl::Status RestoreAccumulator(AccumulatorResource& accumulator, const NoAttrib
                                 OpKernelContext* ctx) {
   const Tensor& state = ctx->input(1);
   if (state.dims() != 1) {
-    return accumulator.Invalid(absl::StrCat("Argument state must be a vector, but had bad shape ",
-                                            state.shape().DebugString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Argument state must be a vector, but had bad shape ", state.shape().DebugString()));
   }
   const auto bytes = state.flat<uint8_t>();
-  OpWorkspace workspace;
-  accumulator.device().make_workspace(ctx, &workspace);
+  OpWorkspace memory;
+  Workspace& workspace = accumulator.device().make_workspace(ctx, &memory);
   return ToAbsl(accumulator.core().Restore(reinterpret_cast<const char*>(bytes.data()),
-                                           static_cast<size_t>(bytes.size()), *workspace));
+                                           static_cast<size_t>(bytes.size()), workspace));
 }
 
 // Resets, saves and restores free or copy memory, and may have to wait for a fold or a take.
@@ -125,11 +119,11 @@ constexpr bool kIsExpensive = true;
 // All inputs and outputs of these ops are in host memory, so one kernel serves devices of every
 // type.
 [[maybe_unused]] const bool kAccumulatorsAnywhere[] = {
-    RegisterKernel<CounterOp<int32_t, &Accumulator::num_accumulated>>(
+    RegisterKernel<FunctionOp<OutputLowest<int32_t, &Accumulator::num_accumulated>>>(
         "Condacc>AccumulatorNumAccumulated", DEVICE_DEFAULT, {"handles", "num_accumulated"}),
-    RegisterKernel<CounterOp<int64_t, &Accumulator::num_dropped>>(
+    RegisterKernel<FunctionOp<OutputLowest<int64_t, &Accumulator::num_dropped>>>(
         "Condacc>AccumulatorNumDropped", DEVICE_DEFAULT, {"handle", "num_dropped"}),
-    RegisterKernel<CounterOp<int64_t, &Accumulator::global_step>>(
+    RegisterKernel<FunctionOp<OutputLowest<int64_t, &Accumulator::global_step>>>(
         "Condacc>AccumulatorGlobalStep", DEVICE_DEFAULT, {"handle", "global_step"}),
     RegisterKernel<ResourceOp<SetGlobalStep>>("Condacc>AccumulatorSetGlobalStep", DEVICE_DEFAULT,
                                               {"handle", "new_global_step"}),

@@ -22,17 +22,15 @@ namespace {
 // Checks the shape that the handle carries. A handle that is not anonymous refers to the
 // accumulator by name. Since the handle was made, the accumulator may have been destroyed and
 // another one made under the same name.
-absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorResource& found) {
+absl::Status CheckHandleShape(OpKernelContext* ctx, const AccumulatorSpec& found) {
   const auto& handle = ctx->input(0).flat<tensorflow::ResourceHandle>()(0);
   // Such a handle refers to the accumulator itself, so its contents need not be copied.
   if (handle.IsRefCounting()) return absl::OkStatus();
   const auto contents = handle.dtypes_and_shapes();
-  if (contents.empty() || contents[0].shape.IsIdenticalTo(found.spec().shape)) {
-    return absl::OkStatus();
-  }
-  return found.Invalid(absl::StrCat("The handle is that of an accumulator which was destroyed: ",
-                                    "expected shape ", found.spec().shape.DebugString(),
-                                    ", got a handle of shape ", contents[0].shape.DebugString()));
+  if (contents.empty() || contents[0].shape.IsIdenticalTo(found.shape)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "The handle is that of an accumulator which was destroyed: expected shape ",
+      found.shape.DebugString(), ", got a handle of shape ", contents[0].shape.DebugString()));
 }
 
 // Mentions local_step, which users forget most often: without it, every gradient after the first
@@ -60,17 +58,16 @@ const char* AboutAbsence(const StallReport& report) {
 }
 
 // Returns a function that logs a warning about an accumulator whose next step does not come.
-std::function<void(const StallReport&)> StallLogger(const std::string& name) {
-  return [name](const StallReport& report) {
+std::function<void(const StallReport&)> StallLogger(const std::string& where) {
+  return [where](const StallReport& report) {
     const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(report.waited) / 100;
     const std::string seconds =
         absl::StrCat(static_cast<double>(tenths / std::chrono::milliseconds(1)) / 10);
     const std::string what =
         report.is_try
-            ? absl::StrCat("Takes of accumulator '", name, "' find too few gradients, and for ",
-                           seconds, " s all gradients that came were refused: it has ")
-            : absl::StrCat("A take of accumulator '", name, "' waits for long (", seconds,
-                           " s): it has ");
+            ? absl::StrCat("Takes of ", where, " find too few gradients, and for ", seconds,
+                           " s all gradients that came were refused: it has ")
+            : absl::StrCat("A take of ", where, " waits for long (", seconds, " s): it has ");
     LOG(WARNING) << what << report.num_accumulated << " of " << report.num_required
                  << " gradients at global step " << report.global_step << ", and "
                  << report.num_dropped << " stale gradients were dropped so far"
@@ -110,14 +107,13 @@ SumOptions OptionsOf(const AccumulatorSpec& spec, const Device& device) {
 
 }  // namespace
 
-AccumulatorResource::AccumulatorResource(const AccumulatorSpec& spec, const Device& device,
-                                         const ThreadStarter& start_thread)
-    : spec_(spec),
-      where_("accumulator '" + spec.name + "'"),
+AccumulatorResource::AccumulatorResource(const std::string& where, const AccumulatorSpec& spec,
+                                         const Device& device, const ThreadStarter& start_thread)
+    : PluginResource(where),
+      spec_(spec),
       device_(device),
-      core_({spec.name, spec.kind->is_sparse ? device.new_sparse_sum : NewDenseSum,
-             OptionsOf(spec, device), StallTimeout(), StallLogger(spec.name),
-             KeptAliveBy(start_thread)}) {}
+      core_({spec.kind->is_sparse ? device.new_sparse_sum : NewDenseSum, OptionsOf(spec, device),
+             StallTimeout(), StallLogger(where), KeptAliveBy(start_thread)}) {}
 
 ThreadStarter AccumulatorResource::KeptAliveBy(const ThreadStarter& start_thread) {
   if (start_thread == nullptr) return nullptr;
@@ -130,12 +126,11 @@ ThreadStarter AccumulatorResource::KeptAliveBy(const ThreadStarter& start_thread
 }
 
 std::string AccumulatorSpec::ToString() const {
-  return absl::StrCat(
-      kind->name, " accumulator '", name, "' of dtype ", tensorflow::DataTypeString(dtype),
-      ", shape ", shape.DebugString(), " and reduction_type ", reduction_type,
-      num_contributors == 0
-          ? ""
-          : absl::StrCat(", deterministic with ", num_contributors, " contributors"));
+  return absl::StrCat("a ", kind->name, " accumulator of dtype ", tensorflow::DataTypeString(dtype),
+                      ", shape ", shape.DebugString(), " and reduction_type ", reduction_type,
+                      num_contributors == 0 ? ""
+                                            : absl::StrCat(", deterministic with ",
+                                                           num_contributors, " contributors"));
 }
 
 absl::Status AccumulatorSpec::CheckSame(const AccumulatorSpec& other) const {
@@ -144,8 +139,8 @@ absl::Status AccumulatorSpec::CheckSame(const AccumulatorSpec& other) const {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("Shared name is in use by another accumulator: ", "expected ", ToString(),
-                   ", got ", other.ToString()));
+      absl::StrCat("Shared name is in use by another accumulator: expected ", ToString(), ", got ",
+                   other.ToString()));
 }
 
 absl::Status ReadSpec(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
@@ -161,12 +156,7 @@ absl::Status ReadSpec(OpKernelConstruction* ctx, AccumulatorSpec* spec) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("Integer gradients have no mean: expected reduction_type SUM for dtype ",
-                   tensorflow::DataTypeString(spec->dtype), ", got ", spec->reduction_type,
-                   " (accumulator '", spec->name, "')"));
-}
-
-absl::Status AccumulatorResource::Invalid(absl::string_view message) const {
-  return absl::InvalidArgumentError(absl::StrCat(message, " (", where_, ")"));
+                   tensorflow::DataTypeString(spec->dtype), ", got ", spec->reduction_type));
 }
 
 AccumulatorFinder::AccumulatorFinder(tensorflow::OpKernelConstruction* ctx,
@@ -184,33 +174,31 @@ absl::Status AccumulatorFinder::Find(OpKernelContext* ctx, AccumulatorPtr* accum
       if (*accumulator != nullptr) return absl::OkStatus();
     }
   }
-  TF_RETURN_IF_ERROR(LookUp(ctx, accumulator));
+  AccumulatorPtr found;
+  TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
+  TF_RETURN_IF_ERROR(Named(found->where(), [&] { return Check(ctx, found->spec()); }));
+  *accumulator = std::move(found);
   // A handle that owns its accumulator needs no lookup, and would keep it alive here.
   if (handle.flat<tensorflow::ResourceHandle>()(0).IsRefCounting()) return absl::OkStatus();
-  tensorflow::core::WeakPtr<AccumulatorResource> found(accumulator->get());
+  tensorflow::core::WeakPtr<AccumulatorResource> last(accumulator->get());
   Tensor kept = handle;
   MutexLock lock(&mu_);  // What follows does not throw.
   handle_ = std::move(kept);
-  found_ = std::move(found);
+  found_ = std::move(last);
   return absl::OkStatus();
 }
 
-absl::Status AccumulatorFinder::LookUp(OpKernelContext* ctx, AccumulatorPtr* accumulator) const {
-  AccumulatorPtr found;
-  TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
-  const AccumulatorSpec& spec = found->spec();
-  if (spec.kind != &kind_) {
+absl::Status AccumulatorFinder::Check(OpKernelContext* ctx, const AccumulatorSpec& found) const {
+  if (found.kind != &kind_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Expected a ", kind_.name, " accumulator, got ", spec.ToString()));
+        absl::StrCat("Expected a ", kind_.name, " accumulator, got ", found.ToString()));
   }
-  if (spec.dtype != dtype_) {
-    return found->Invalid(absl::StrCat("Dtype mismatch: expected ",
-                                       tensorflow::DataTypeString(spec.dtype), ", got ",
-                                       tensorflow::DataTypeString(dtype_)));
+  if (found.dtype != dtype_) {
+    return absl::InvalidArgumentError(absl::StrCat("Dtype mismatch: expected ",
+                                                   tensorflow::DataTypeString(found.dtype),
+                                                   ", got ", tensorflow::DataTypeString(dtype_)));
   }
-  TF_RETURN_IF_ERROR(CheckHandleShape(ctx, *found));
-  *accumulator = std::move(found);
-  return absl::OkStatus();
+  return CheckHandleShape(ctx, found);
 }
 
 }  // namespace condacc

@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/base/mutex.h"
 #include "cc/kernels/accumulator/device.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/resource.h"
@@ -36,10 +36,9 @@ inline constexpr AccumulatorKind kDenseTower{"dense tower", false, true};
 inline constexpr AccumulatorKind kSparseTower{"sparse tower", true, true};
 
 // The arguments with which an accumulator was made. Two uses of one shared name must agree in all
-// of them but `name` and `holds`.
+// of them but `holds`.
 struct AccumulatorSpec {
   const AccumulatorKind* kind = nullptr;
-  std::string name;  // Name in messages.
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::PartialTensorShape shape;
   std::string reduction_type;
@@ -54,7 +53,7 @@ struct AccumulatorSpec {
   absl::Status CheckSame(const AccumulatorSpec& other) const;
 };
 
-// Reads the attributes of an op that makes an accumulator. The kind and the name must be set.
+// Reads the attributes of an op that makes an accumulator. The kind must be set.
 // Returns InvalidArgument if integers would have to be averaged.
 absl::Status ReadSpec(tensorflow::OpKernelConstruction* ctx, AccumulatorSpec* spec);
 
@@ -64,27 +63,22 @@ class AccumulatorResource : public PluginResource {
  public:
   static constexpr char kArgument[] = "handle";
   static constexpr char kWhat[] = "an accumulator";
+  static constexpr char kKind[] = "accumulator";
 
   // `start_thread` may be null.
-  AccumulatorResource(const AccumulatorSpec& spec, const Device& device,
+  AccumulatorResource(const std::string& where, const AccumulatorSpec& spec, const Device& device,
                       const ThreadStarter& start_thread);
 
   Accumulator& core() { return core_; }
   const AccumulatorSpec& spec() const { return spec_; }
   const Device& device() const { return device_; }
-  std::string DebugString() const override { return spec_.ToString(); }
-
-  // Returns the InvalidArgument error "MESSAGE (accumulator 'NAME')".
-  absl::Status Invalid(absl::string_view message) const;
-  // Returns the text "accumulator 'NAME'".
-  const std::string& where() const { return where_; }
+  std::string DebugString() const override { return absl::StrCat(where(), ": ", spec_.ToString()); }
 
  private:
   // Returns what starts threads that keep this object alive.
   ThreadStarter KeptAliveBy(const ThreadStarter& start_thread);
 
   const AccumulatorSpec spec_;
-  const std::string where_;
   const Device& device_;
   Accumulator core_;
 };
@@ -105,7 +99,7 @@ class AccumulatorFinder {
       CONDACC_EXCLUDES(mu_);
 
  private:
-  absl::Status LookUp(tensorflow::OpKernelContext* ctx, AccumulatorPtr* accumulator) const;
+  absl::Status Check(tensorflow::OpKernelContext* ctx, const AccumulatorSpec& found) const;
 
   const AccumulatorKind& kind_;
   tensorflow::DataType dtype_;
@@ -115,33 +109,21 @@ class AccumulatorFinder {
   tensorflow::core::WeakPtr<AccumulatorResource> found_ CONDACC_GUARDED_BY(mu_);
 };
 
-// Reads a scalar input. Returns InvalidArgument, naming the accumulator, if it is not a scalar.
-template <typename T>
-absl::Status ReadScalar(tensorflow::OpKernelContext* ctx, int index, absl::string_view argument,
-                        const AccumulatorResource& accumulator, T* value) {
-  const absl::Status status = ReadScalar(ctx, index, argument, value);
-  return status.ok() ? status : accumulator.Invalid(status.message());
-}
-
 template <const AccumulatorKind& kKind>
 class AccumulatorHandleOp : public HandleOp<AccumulatorResource> {
  public:
   explicit AccumulatorHandleOp(tensorflow::OpKernelConstruction* ctx)
       : HandleOp(ctx), device_(DeviceOf(ctx)), start_thread_(device_.thread_starter(ctx)) {
     spec_.kind = &kKind;
-    spec_.name = resource_name();
-    OP_REQUIRES_OK(ctx, ReadSpec(ctx, &spec_));
+    OP_REQUIRES_OK(ctx, Named(where(), [&] { return ReadSpec(ctx, &spec_); }));
   }
 
  private:
   AccumulatorResource* NewResource() const override {
-    return new AccumulatorResource(spec_, device_, start_thread_);
+    return new AccumulatorResource(where(), spec_, device_, start_thread_);
   }
   absl::Status CheckPlacement(tensorflow::OpKernelContext* ctx) const override {
-    const Status status = device_.check_op_device(ctx);
-    if (status.ok()) return absl::OkStatus();
-    return ToAbsl(
-        Status(status.code(), absl::StrCat(status.message(), " (accumulator '", spec_.name, "')")));
+    return ToAbsl(device_.check_op_device(ctx));
   }
   absl::Status CheckSame(const AccumulatorResource& found) const override {
     return found.spec().CheckSame(spec_);

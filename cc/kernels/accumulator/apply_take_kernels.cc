@@ -9,15 +9,21 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "cc/core/accumulator/accumulator.h"
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/pending_take.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 #include "cc/kernels/accumulator/accumulator_resource.h"
 #include "cc/kernels/accumulator/device.h"
 #include "cc/kernels/accumulator/gradient_io.h"
 #include "cc/kernels/base/async_kernel.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/host_memory.h"
+#include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -61,35 +67,36 @@ class ApplyOp : public Kernel {
   // kernel that waits for the device must not delay the others. Most gradients of towers are only
   // appended to the pending ones.
   bool IsExpensive() override {
-    return waits_for_device_ || (!kKind.is_tower && Kernel::IsExpensive());
+    return waits_for_device_ || (!kKind.is_tower && OpKernel::IsExpensive());
   }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {
-    constexpr int kGradient = kKind.is_tower ? 1 : 2;
     AccumulatorPtr resource;
     TF_RETURN_IF_ERROR(accumulators_.Find(ctx, &resource));
-    ApplyArgs args;
-    args.local_step = std::numeric_limits<int64_t>::max();
-    if (!kKind.is_tower) {
-      TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", *resource, &args.local_step));
-    }
+    return Named(resource->where(), [&] { return Apply(ctx, *resource); });
+  }
+
+  absl::Status Apply(OpKernelContext* ctx, AccumulatorResource& resource) const {
+    constexpr int kGradient = kKind.is_tower ? 1 : 2;
+    int64_t local_step = std::numeric_limits<int64_t>::max();
+    if (!kKind.is_tower) TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
+    Gradient gradient = ReadGradient(ctx, kGradient, kKind.is_sparse);
     int next = kGradient + (kKind.is_sparse ? 3 : 1);
     if (has_contributor_) {
-      TF_RETURN_IF_ERROR(
-          ReadScalar(ctx, next++, "contributor", *resource, &args.contributor.emplace()));
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, next++, "contributor", &gradient.contributor.emplace()));
     }
-    if (has_weight_) {
-      TF_RETURN_IF_ERROR(ReadScalar(ctx, next, "weight", *resource, &args.weight));
-    }
+    if (has_weight_) TF_RETURN_IF_ERROR(ReadScalar(ctx, next, "weight", &gradient.weight));
     // The output is allocated first: nothing may fail after the gradient has been added.
     Tensor* output = nullptr;
     if (!kKind.is_tower && ctx->output_required(0)) {
       TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({}), &output));
     }
-    ApplyOutcome outcome;
-    TF_RETURN_IF_ERROR(ApplyGradient(ctx, *resource, args, kGradient, &outcome));
-    if (output != nullptr) output->scalar<int32_t>()() = static_cast<int32_t>(outcome);
+    OpWorkspace memory;
+    Workspace& workspace = resource.device().make_workspace(ctx, &memory);
+    const ApplyResult result = resource.core().Apply(local_step, std::move(gradient), workspace);
+    if (!result.ok()) return ToAbsl(result.status());
+    if (output != nullptr) output->scalar<int32_t>()() = static_cast<int32_t>(result.outcome());
     return absl::OkStatus();
   }
 
@@ -109,8 +116,7 @@ class TakeExecution : public AsyncExecution {
 
   absl::Status Find(AccumulatorFinder& accumulators) {
     TF_RETURN_IF_ERROR(accumulators.Find(ctx(), &resource_));
-    resource_->device().make_workspace(ctx(), &workspace_);
-    set_where(resource_->where());
+    workspace_ = &resource_->device().make_workspace(ctx(), &memory_);
     return absl::OkStatus();
   }
 
@@ -149,6 +155,9 @@ class TakeExecution : public AsyncExecution {
   }
 
  private:
+  absl::string_view where() const override {
+    return resource_ == nullptr ? absl::string_view() : resource_->where();
+  }
   bool tells_taken() const { return taken_ != nullptr; }
 
   void SetTaken(bool taken) {
@@ -156,7 +165,8 @@ class TakeExecution : public AsyncExecution {
   }
 
   AccumulatorPtr resource_;
-  OpWorkspace workspace_;
+  OpWorkspace memory_;
+  Workspace* workspace_ = nullptr;
   Tensor* taken_ = nullptr;             // The bool output of a try-take; null for other takes.
   std::optional<TakeOutputs> outputs_;  // The others.
 };
@@ -192,12 +202,10 @@ class TakeOp
     TF_RETURN_IF_ERROR(execution->Find(accumulators_));
     std::optional<int64_t> global_step;
     if (has_global_step_) {
-      TF_RETURN_IF_ERROR(
-          ReadScalar(ctx, 2, "global_step", execution->resource(), &global_step.emplace()));
+      TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "global_step", &global_step.emplace()));
     }
     int32_t num_required = 0;
-    TF_RETURN_IF_ERROR(
-        ReadScalar(ctx, kNumRequired, "num_required", execution->resource(), &num_required));
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, kNumRequired, "num_required", &num_required));
     TF_RETURN_IF_ERROR(execution->PrepareOutputs(/*tells_taken=*/kMode == TakeMode::kTry));
     return Take(ctx, num_required, global_step, execution);
   }
@@ -218,13 +226,13 @@ class TakeOp
     const bool is_cancelled = execution->is_cancelled();
     if (is_cancelled) core.Cancel(take, execution->workspace());
     if (kAppliesFirst && !is_cancelled && num_required > 0) {
-      TF_RETURN_IF_ERROR(Apply(ctx, execution->resource()));
+      TF_RETURN_IF_ERROR(Apply(ctx, core, execution->workspace()));
     }
     if (core.TryServe(take, execution->workspace())) return absl::OkStatus();
     if (kMode == TakeMode::kDemand) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("Expected at least ", num_required, " gradients and no pending take, got ",
-                       core.num_accumulated(), " gradients (", execution->where(), ")"));
+      return absl::FailedPreconditionError(absl::StrCat("Expected at least ", num_required,
+                                                        " gradients and no pending take, got ",
+                                                        core.num_accumulated(), " gradients"));
     }
     if (kMode == TakeMode::kTry) {
       execution->CompleteEmpty();
@@ -239,11 +247,11 @@ class TakeOp
   }
 
   // Applies the gradient, unless it is stale.
-  static absl::Status Apply(OpKernelContext* ctx, AccumulatorResource& resource) {
-    ApplyArgs args;
-    ApplyOutcome outcome;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", resource, &args.local_step));
-    return ApplyGradient(ctx, resource, args, /*first=*/2, &outcome);
+  static absl::Status Apply(OpKernelContext* ctx, Accumulator& core, Workspace& workspace) {
+    int64_t local_step = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
+    Gradient gradient = ReadGradient(ctx, /*first=*/2, kKind.is_sparse);
+    return ToAbsl(core.Apply(local_step, std::move(gradient), workspace).status());
   }
 
   const bool waits_for_device_;

@@ -2,13 +2,11 @@
 
 #include "cc/core/sparse/host_rows.h"
 #include "cc/core/sparse/sparse_sum.h"
-#include "cc/kernels/accumulator/cpu_workspace.h"
 #include "cc/kernels/base/settings.h"
 #include "tensorflow/core/framework/types.h"
 #if defined(CONDACC_CUDA)
 #include "cc/core/sparse/device_rows.h"
 #include "cc/gpu/dense_launch.h"
-#include "cc/kernels/accumulator/gpu_workspace.h"
 #include "cc/kernels/base/gpu_stream.h"
 #endif
 
@@ -16,8 +14,8 @@ namespace condacc {
 namespace {
 
 template <class Made>
-void MakeWorkspace(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace) {
-  workspace->Make<Made>(ctx);
+Workspace& MakeWorkspace(tensorflow::OpKernelContext* ctx, OpWorkspace* memory) {
+  return memory->emplace<Made>(ctx);
 }
 
 constexpr Device kCpu = {MakeWorkspace<CpuWorkspace>,

@@ -2,45 +2,32 @@
 #ifndef CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
 #define CONDACC_KERNELS_ACCUMULATOR_DEVICE_H_
 
-#include <cstddef>
-#include <new>
+#include <variant>
 
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/hold_budget.h"
 #include "cc/core/base/status.h"
+#include "cc/kernels/accumulator/cpu_workspace.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#if defined(CONDACC_CUDA)
+#include "cc/kernels/accumulator/gpu_workspace.h"
+#endif
 
 namespace condacc {
 
-// The workspace of an op, stored in this object, because takes and applies are too short for a heap
-// allocation.
-class OpWorkspace {
- public:
-  OpWorkspace() = default;
-  ~OpWorkspace() {
-    if (workspace_ != nullptr) workspace_->~Workspace();
-  }
-  OpWorkspace(const OpWorkspace&) = delete;
-  OpWorkspace& operator=(const OpWorkspace&) = delete;
-
-  // Makes the workspace. May be called once.
-  template <class Made>
-  void Make(tensorflow::OpKernelContext* ctx) {
-    static_assert(sizeof(Made) <= sizeof(memory_));
-    workspace_ = new (memory_) Made(ctx);
-  }
-  Workspace& operator*() const { return *workspace_; }
-
- private:
-  alignas(std::max_align_t) unsigned char memory_[160];
-  Workspace* workspace_ = nullptr;
-};
+// The memory of an op's workspace: takes and applies are too short for a heap allocation.
+#if defined(CONDACC_CUDA)
+using OpWorkspace = std::variant<std::monostate, CpuWorkspace, GpuWorkspace>;
+#else
+using OpWorkspace = std::variant<std::monostate, CpuWorkspace>;
+#endif
 
 // The classes and settings for accumulators on one kind of device.
 struct Device {
-  void (*make_workspace)(tensorflow::OpKernelContext* ctx, OpWorkspace* workspace);
+  // Makes a workspace in `memory`.
+  Workspace& (*make_workspace)(tensorflow::OpKernelContext* ctx, OpWorkspace* memory);
   SumFactory new_sparse_sum;
   // Returns what starts threads that work for the kernel's device, or null.
   ThreadStarter (*thread_starter)(tensorflow::OpKernelConstruction* ctx);

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "cc/core/base/mutex.h"
 #include "cc/core/sparse/device_merge.h"
 #include "cc/gpu/dense_launch.h"
@@ -15,6 +17,8 @@
 #include "cc/kernels/base/gpu_stream.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace condacc {
 
@@ -25,7 +29,15 @@ class GpuWorkspace : public DeviceWorkspace {
   explicit GpuWorkspace(tensorflow::OpKernelContext* ctx) : ctx_(ctx), stream_(ctx) {}
 
   Status Allocate(ElementType type, const Shape& shape, Buffer* buffer) override {
-    return AllocateBuffer(ctx_, type, shape, buffer);
+    tensorflow::TensorShape tf_shape;
+    tensorflow::Tensor tensor;
+    absl::Status status = ConvertShape(shape, &tf_shape);
+    if (status.ok()) status = ctx_->allocate_temp(DataTypeOf(type), tf_shape, &tensor);
+    if (!status.ok()) {
+      return Status(StatusCode::kResourceExhausted, std::string(status.message()));
+    }
+    *buffer = BufferOf(tensor);
+    return Status();
   }
   void Add(const DenseAddArgs& args) override {
     Status status = OnDevice([&](cudaStream_t stream) { return QueueDenseAdd(args, stream); });

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "cc/kernels/base/out_of_memory.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "tensorflow/core/lib/core/refcount.h"
 
@@ -13,8 +12,6 @@ namespace condacc {
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-
-namespace {
 
 Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
   // No accumulator's shape has more dimensions, so further ones need not be read.
@@ -36,23 +33,6 @@ Gradient ReadGradient(OpKernelContext* ctx, int first, bool is_sparse) {
     gradient.dense_shape->AddDim(dims(i));
   }
   return gradient;
-}
-
-}  // namespace
-
-absl::Status ApplyGradient(OpKernelContext* ctx, AccumulatorResource& resource,
-                           const ApplyArgs& args, int first, ApplyOutcome* outcome) {
-  return OrOutOfMemory(resource.where(), [&] {
-    OpWorkspace workspace;
-    resource.device().make_workspace(ctx, &workspace);
-    Gradient gradient = ReadGradient(ctx, first, resource.spec().kind->is_sparse);
-    gradient.weight = args.weight;
-    gradient.contributor = args.contributor;
-    const ApplyResult result =
-        resource.core().Apply(args.local_step, std::move(gradient), *workspace);
-    *outcome = result.outcome();
-    return ToAbsl(result.status());
-  });
 }
 
 Status TakeOutputs::Reserve(const Shape& shape) {

@@ -2,11 +2,7 @@
 #ifndef CONDACC_KERNELS_ACCUMULATOR_GRADIENT_IO_H_
 #define CONDACC_KERNELS_ACCUMULATOR_GRADIENT_IO_H_
 
-#include <cstdint>
-#include <optional>
-
 #include "absl/status/status.h"
-#include "cc/core/accumulator/apply_result.h"
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
@@ -20,17 +16,10 @@
 
 namespace condacc {
 
-// The scalar inputs of an apply.
-struct ApplyArgs {
-  int64_t local_step = 0;
-  std::optional<int64_t> contributor = std::nullopt;
-  double weight = 1;
-};
-
-// Applies the gradient in the inputs from `first` on. A dense gradient is one input, a sparse one
-// is three: indices [n], values [n, d1, ...] and the dense shape [rank], which may be empty.
-absl::Status ApplyGradient(tensorflow::OpKernelContext* ctx, AccumulatorResource& resource,
-                           const ApplyArgs& args, int first, ApplyOutcome* outcome);
+// Reads the gradient in the inputs from `first` on. A dense gradient is one input, a sparse one is
+// three: indices [n], values [n, d1, ...] and the dense shape [rank], which may be empty. May throw
+// std::bad_alloc.
+Gradient ReadGradient(tensorflow::OpKernelContext* ctx, int first, bool is_sparse);
 
 // The outputs of a take from `first` on: the value of a dense accumulator, or the indices [n]
 // int64, the values [n, d1, ...] and the shape [rank] int64 of a sparse one. It must not be used

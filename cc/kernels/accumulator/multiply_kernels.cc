@@ -18,6 +18,7 @@ template <typename T>
 class MultiplyOp : public Kernel {
  public:
   using Kernel::Kernel;
+  bool IsExpensive() override { return OpKernel::IsExpensive(); }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {

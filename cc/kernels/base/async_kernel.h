@@ -4,13 +4,12 @@
 
 #include <functional>
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
-#include "cc/kernels/base/out_of_memory.h"
+#include "cc/kernels/base/errors.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -48,7 +47,8 @@ class AsyncExecution {
     return is_registered_;
   }
 
-  // Ends the op with the status that set_outputs() returns, unless it has ended already.
+  // Ends the op with the status that set_outputs() returns, unless it has ended already. Errors
+  // name where().
   template <class SetOutputs>
   void Complete(SetOutputs set_outputs) noexcept {
     if (std::exchange(is_complete_, true)) return;
@@ -56,24 +56,21 @@ class AsyncExecution {
     // does: this may run inside a callback of the same manager, which would wait for itself. A
     // callback that runs too late finds that the op no longer waits, and does nothing.
     if (is_registered_) cancellation_->TryDeregisterCallback(token_);
-    ctx_->SetStatus(OrOutOfMemory(where_, set_outputs));
+    ctx_->SetStatus(Named(where(), set_outputs));
     // The op is complete. An allocation that fails in the executor afterwards cannot be reported.
     IfThereIsMemory(done_);
   }
 
-  // Returns the subject of the out-of-memory error, such as "accumulator 'w'".
-  absl::string_view where() const { return where_; }
-  // The text must live as long as this object.
-  void set_where(absl::string_view where) { where_ = where; }
-
  private:
+  // Returns what an error is about, such as "accumulator 'w'", or "" before the resource is found.
+  virtual absl::string_view where() const = 0;
+
   tensorflow::OpKernelContext* const ctx_;
   const tensorflow::AsyncOpKernel::DoneCallback done_;
   tensorflow::CancellationManager* const cancellation_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   bool is_registered_ = false;
   bool is_complete_ = false;
-  absl::string_view where_ = "an operation that waits";
 };
 
 // A kernel whose executions are objects of the class `Op`, which derives from AsyncExecution.
@@ -89,13 +86,10 @@ class AsyncKernel : public Base {
   void ComputeAsync(tensorflow::OpKernelContext* ctx,
                     tensorflow::AsyncOpKernel::DoneCallback done) {
     std::shared_ptr<Op> op;
-    absl::Status status;
-    try {
+    const absl::Status status = OrOutOfMemory([&] {
       op = std::make_shared<Op>(ctx, done);
-      status = Begin(op);
-    } catch (const std::bad_alloc&) {
-      status = OutOfMemory(op == nullptr ? this->name() : op->where());
-    }
+      return Begin(op);
+    });
     if (status.ok()) return;
     if (op != nullptr) return op->Complete([&] { return status; });
     ctx->SetStatus(status);

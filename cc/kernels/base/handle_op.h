@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "absl/strings/str_cat.h"
 #include "cc/core/base/mutex.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/kernel.h"
-#include "cc/kernels/base/out_of_memory.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
@@ -31,12 +31,12 @@ template <class Resource>
 class HandleOp : public Kernel {
  public:
   explicit HandleOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
-    resource_name_ = name();
-    if (!ctx->HasAttr("anonymous")) return;
     std::string shared_name;
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("anonymous", &anonymous_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &shared_name));
-    if (!shared_name.empty()) resource_name_ = shared_name;
+    if (ctx->HasAttr("anonymous")) {
+      OP_REQUIRES_OK(ctx, ctx->GetAttr("anonymous", &anonymous_));
+      OP_REQUIRES_OK(ctx, ctx->GetAttr("shared_name", &shared_name));
+    }
+    where_ = absl::StrCat(Resource::kKind, " '", shared_name.empty() ? name() : shared_name, "'");
   }
 
   ~HandleOp() override {
@@ -49,13 +49,11 @@ class HandleOp : public Kernel {
     });
   }
 
-  bool IsExpensive() override { return false; }
-
  protected:
   using Contents = std::vector<tensorflow::DtypeAndPartialTensorShape>;
 
-  // The name of the resource in messages.
-  const std::string& resource_name() const { return resource_name_; }
+  // Returns PluginResource::where() of the resource.
+  const std::string& where() const { return where_; }
 
  private:
   virtual Resource* NewResource() const = 0;
@@ -68,9 +66,11 @@ class HandleOp : public Kernel {
   virtual absl::Status CheckSame(const Resource& /*found*/) const { return absl::OkStatus(); }
   virtual Contents contents() const { return {}; }
 
-  absl::string_view where() const override { return resource_name_; }
+  absl::Status Run(tensorflow::OpKernelContext* ctx) override {
+    return Named(where_, [&] { return OutputHandle(ctx); });
+  }
 
-  absl::Status Run(tensorflow::OpKernelContext* ctx) override CONDACC_EXCLUDES(mu_) {
+  absl::Status OutputHandle(tensorflow::OpKernelContext* ctx) CONDACC_EXCLUDES(mu_) {
     if (anonymous_) {
       TF_RETURN_IF_ERROR(CheckPlacement(ctx));
       return OutputAnonymousHandle(ctx);
@@ -124,7 +124,7 @@ class HandleOp : public Kernel {
   }
 
   bool anonymous_ = true;
-  std::string resource_name_;
+  std::string where_;
   Mutex mu_;
   bool is_initialized_ CONDACC_GUARDED_BY(mu_) = false;  // container_ and handle_ are set.
   tensorflow::ContainerInfo container_ CONDACC_GUARDED_BY(mu_);
@@ -132,14 +132,14 @@ class HandleOp : public Kernel {
   tensorflow::core::WeakPtr<Resource> resource_ CONDACC_GUARDED_BY(mu_);
 };
 
-// The op of a resource that is made from its name.
+// The op of a resource that is made from its where().
 template <class Resource>
 class NamedHandleOp : public HandleOp<Resource> {
  public:
   using HandleOp<Resource>::HandleOp;
 
  private:
-  Resource* NewResource() const override { return new Resource(this->resource_name()); }
+  Resource* NewResource() const override { return new Resource(this->where()); }
 };
 
 }  // namespace condacc

@@ -1,23 +1,17 @@
 // The kernel of the op that names the package to import.
 #include "absl/status/status.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace condacc {
 namespace {
 
-class ImportOp : public Kernel {
- public:
-  using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
-
- private:
-  absl::Status Run(tensorflow::OpKernelContext*) override { return absl::OkStatus(); }
-};
+absl::Status Import(const NoAttributes&, tensorflow::OpKernelContext*) { return absl::OkStatus(); }
 
 // One kernel serves devices of every type.
-REGISTER_KERNEL_BUILDER(Name("Condacc>Import_tf_condacc_first").Device(tensorflow::DEVICE_DEFAULT),
-                        ImportOp);
+[[maybe_unused]] const bool kHasImport = RegisterKernel<FunctionOp<Import>>(
+    "Condacc>Import_tf_condacc_first", tensorflow::DEVICE_DEFAULT, {});
 
 }  // namespace
 }  // namespace condacc

@@ -14,24 +14,17 @@ namespace condacc {
 namespace {
 
 // Outputs: held, peak, pooled.
-class HeldBytesOp : public Kernel {
- public:
-  using Kernel::Kernel;
-  bool IsExpensive() override { return false; }
+absl::Status OutputHeldBytes(const NoAttributes&, tensorflow::OpKernelContext* ctx) {
+  int64_t* outputs[3];
+  for (int i = 0; i < 3; ++i) TF_RETURN_IF_ERROR(AllocateScalar(ctx, i, &outputs[i]));
+  HeldBytes& held = HeldBytes::Global();
+  *outputs[0] = static_cast<int64_t>(held.now());
+  *outputs[1] = static_cast<int64_t>(held.TakePeak());
+  *outputs[2] = static_cast<int64_t>(PagePool::Global().num_bytes());
+  return absl::OkStatus();
+}
 
- private:
-  absl::Status Run(tensorflow::OpKernelContext* ctx) override {
-    int64_t* outputs[3];
-    for (int i = 0; i < 3; ++i) TF_RETURN_IF_ERROR(AllocateScalar(ctx, i, &outputs[i]));
-    HeldBytes& held = HeldBytes::Global();
-    *outputs[0] = static_cast<int64_t>(held.now());
-    *outputs[1] = static_cast<int64_t>(held.TakePeak());
-    *outputs[2] = static_cast<int64_t>(PagePool::Global().num_bytes());
-    return absl::OkStatus();
-  }
-};
-
-[[maybe_unused]] const bool kHasHeldBytes = RegisterKernel<HeldBytesOp>(
+[[maybe_unused]] const bool kHasHeldBytes = RegisterKernel<FunctionOp<OutputHeldBytes>>(
     "Condacc>HeldBytes", tensorflow::DEVICE_DEFAULT, {"held", "peak", "pooled"});
 
 }  // namespace

@@ -2,12 +2,8 @@
 #ifndef CONDACC_KERNELS_BASE_RESOURCE_OP_H_
 #define CONDACC_KERNELS_BASE_RESOURCE_OP_H_
 
-#include <algorithm>
-#include <cstdint>
-#include <vector>
-
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/inputs.h"
 #include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -25,55 +21,29 @@ absl::Status AllocateScalar(tensorflow::OpKernelContext* ctx, int index, T** val
   return absl::OkStatus();
 }
 
-// Sets an output to a vector of values.
-template <typename T>
-absl::Status OutputVector(tensorflow::OpKernelContext* ctx, int index,
-                          const std::vector<T>& values) {
-  tensorflow::Tensor* output = nullptr;
-  TF_RETURN_IF_ERROR(ctx->allocate_output(
-      index, tensorflow::TensorShape({static_cast<int64_t>(values.size())}), &output));
-  std::copy(values.begin(), values.end(), output->vec<T>().data());
-  return absl::OkStatus();
-}
+// Calls the function `kRun` with the resource that input 0 is a handle of. Errors name it.
+template <auto kRun>
+struct OnResource;
 
-// The attributes of an op that has none.
-struct NoAttributes {
-  absl::Status Read(tensorflow::OpKernelConstruction*) { return absl::OkStatus(); }
+template <class Resource, class Attributes,
+          absl::Status (*kRun)(Resource& resource, const Attributes& attributes,
+                               tensorflow::OpKernelContext* ctx)>
+struct OnResource<kRun> {
+  static absl::Status Run(const Attributes& attributes, tensorflow::OpKernelContext* ctx) {
+    tensorflow::core::RefCountPtr<Resource> resource;
+    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &resource));
+    return Named(resource->where(), [&] { return kRun(*resource, attributes, ctx); });
+  }
 };
 
-// An op that calls the function `kRun` with the resource that input 0 is a handle of. The function
-// reads the other inputs and sets the outputs. Attributes::Read() reads the op's attributes.
-// `kIsExpensive` tells TensorFlow whether the op may take long, so that it does not run it in a
-// thread that others need.
+// A FunctionOp that calls such a function.
 //
 // Example:
 //   absl::Status Close(SyncGateResource& gate, const ChiefAttributes& attributes,
 //                      OpKernelContext* ctx);
 //   RegisterKernel<ResourceOp<Close>>("Condacc>SyncGateClose", tensorflow::DEVICE_CPU, {});
 template <auto kRun, bool kIsExpensive = false>
-class ResourceOp;
-
-template <class Resource, class Attributes,
-          absl::Status (*kRun)(Resource& resource, const Attributes& attributes,
-                               tensorflow::OpKernelContext* ctx),
-          bool kIsExpensive>
-class ResourceOp<kRun, kIsExpensive> : public Kernel {
- public:
-  explicit ResourceOp(tensorflow::OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, attributes_.Read(ctx));
-  }
-  bool IsExpensive() override { return kIsExpensive; }
-
- private:
-  absl::Status Run(tensorflow::OpKernelContext* ctx) final {
-    tensorflow::core::RefCountPtr<Resource> resource;
-    TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &resource));
-    return kRun(*resource, attributes_, ctx);
-  }
-  absl::string_view where() const final { return Resource::kWhat; }
-
-  Attributes attributes_;
-};
+using ResourceOp = FunctionOp<&OnResource<kRun>::Run, kIsExpensive>;
 
 }  // namespace condacc
 

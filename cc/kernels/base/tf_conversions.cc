@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "cc/memory/held_bytes.h"
@@ -139,18 +138,6 @@ bool OwnsInput(OpKernelContext* ctx, int index) {
       ctx->input_memory_type(index), tensorflow::AllocatorAttributes());
   return forwarded != nullptr && input.IsAligned() &&
          RootBytes(MemoryOf(input)) <= 2 * input.TotalBytes() + kSmallBytes;
-}
-
-Status AllocateBuffer(OpKernelContext* ctx, ElementType type, const Shape& shape, Buffer* buffer) {
-  TensorShape tf_shape;
-  absl::Status status = ConvertShape(shape, &tf_shape);
-  Tensor tensor;
-  if (status.ok()) status = ctx->allocate_temp(DataTypeOf(type), tf_shape, &tensor);
-  if (!status.ok()) {
-    return Status(StatusCode::kResourceExhausted, std::string(status.message()));
-  }
-  *buffer = BufferOf(tensor);
-  return Status();
 }
 
 }  // namespace condacc

@@ -50,10 +50,6 @@ Buffer TensorBufferOf(Buffer mapping, size_t num_bytes);
 // is not much larger than the input itself (a slice would keep its whole parent alive).
 bool OwnsInput(tensorflow::OpKernelContext* ctx, int index);
 
-// Allocates memory with the op's allocator. Returns ResourceExhausted if that fails.
-Status AllocateBuffer(tensorflow::OpKernelContext* ctx, ElementType type, const Shape& shape,
-                      Buffer* buffer);
-
 }  // namespace condacc
 
 #endif  // CONDACC_KERNELS_BASE_TF_CONVERSIONS_H_

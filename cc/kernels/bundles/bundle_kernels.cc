@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -54,76 +55,70 @@ struct Layout {
   }
 };
 
+struct PackAttributes {
+  Layout layout;
+  std::vector<std::string> names;
+
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(layout.Read(ctx, ctx->input_types()));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("names", &names));
+    if (names.size() == layout.shapes.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("Expected as many names as gradients, got ",
+                                                   names.size(), " names and ",
+                                                   layout.shapes.size(), " gradients"));
+  }
+};
+
 // Input: gradients. Output: bundle.
-class PackOp : public Kernel {
- public:
-  explicit PackOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, layout_.Read(ctx, ctx->input_types()));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("names", &names_));
-    OP_REQUIRES(ctx, names_.size() == layout_.shapes.size(),
-                absl::InvalidArgumentError(absl::StrCat("Expected as many names as gradients, got ",
-                                                        names_.size(), " names and ",
-                                                        layout_.shapes.size(), " gradients")));
+absl::Status Pack(const PackAttributes& attributes, OpKernelContext* ctx) {
+  for (int i = 0; i < ctx->num_inputs(); ++i) {
+    const TensorShape& expected = attributes.layout.shapes[static_cast<size_t>(i)];
+    if (ctx->input(i).shape() == expected) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("Shape mismatch: expected ", expected.DebugString(), ", got ",
+                     ctx->input(i).shape().DebugString(), " (gradient of '",
+                     attributes.names[static_cast<size_t>(i)], "')"));
   }
-  bool IsExpensive() override { return false; }
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      const TensorShape& expected = layout_.shapes[static_cast<size_t>(i)];
-      if (ctx->input(i).shape() == expected) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("Shape mismatch: expected ", expected.DebugString(), ", got ",
-                       ctx->input(i).shape().DebugString(), " (gradient of '",
-                       names_[static_cast<size_t>(i)], "')"));
-    }
-    Tensor* bundle = nullptr;
-    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({layout_.num_bytes}), &bundle));
-    uint8_t* to = bundle->flat<uint8_t>().data();
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      const auto bytes = ctx->input(i).tensor_data();
-      if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-      to += bytes.size();
-    }
-    return absl::OkStatus();
+  Tensor* bundle = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({attributes.layout.num_bytes}), &bundle));
+  uint8_t* to = bundle->flat<uint8_t>().data();
+  for (int i = 0; i < ctx->num_inputs(); ++i) {
+    const auto bytes = ctx->input(i).tensor_data();
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    to += bytes.size();
   }
+  return absl::OkStatus();
+}
 
-  Layout layout_;
-  std::vector<std::string> names_;
+struct UnpackAttributes {
+  Layout layout;
+
+  absl::Status Read(OpKernelConstruction* ctx) { return layout.Read(ctx, ctx->output_types()); }
 };
 
 // Input: bundle. Output: gradients.
-class UnpackOp : public Kernel {
- public:
-  explicit UnpackOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, layout_.Read(ctx, ctx->output_types()));
+absl::Status Unpack(const UnpackAttributes& attributes, OpKernelContext* ctx) {
+  const Layout& layout = attributes.layout;
+  const auto bytes = ctx->input(0).tensor_data();
+  if (static_cast<int64_t>(bytes.size()) != layout.num_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Expected a bundle of ", layout.num_bytes, " bytes, got ", bytes.size()));
   }
-  bool IsExpensive() override { return false; }
-
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    const auto bytes = ctx->input(0).tensor_data();
-    if (static_cast<int64_t>(bytes.size()) != layout_.num_bytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Expected a bundle of ", layout_.num_bytes, " bytes, got ", bytes.size()));
-    }
-    const char* from = bytes.data();
-    for (int i = 0; i < ctx->num_outputs(); ++i) {
-      Tensor* gradient = nullptr;
-      TF_RETURN_IF_ERROR(
-          ctx->allocate_output(i, layout_.shapes[static_cast<size_t>(i)], &gradient));
-      const auto to = gradient->tensor_data();
-      if (!to.empty()) std::memcpy(const_cast<char*>(to.data()), from, to.size());
-      from += to.size();
-    }
-    return absl::OkStatus();
+  const char* from = bytes.data();
+  for (int i = 0; i < ctx->num_outputs(); ++i) {
+    Tensor* gradient = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(i, layout.shapes[static_cast<size_t>(i)], &gradient));
+    const auto to = gradient->tensor_data();
+    if (!to.empty()) std::memcpy(const_cast<char*>(to.data()), from, to.size());
+    from += to.size();
   }
+  return absl::OkStatus();
+}
 
-  Layout layout_;
+[[maybe_unused]] const bool kBundles[] = {
+    RegisterKernel<FunctionOp<Pack>>("Condacc>GradientsPack", DEVICE_CPU, {}),
+    RegisterKernel<FunctionOp<Unpack>>("Condacc>GradientsUnpack", DEVICE_CPU, {}),
 };
-
-REGISTER_KERNEL_BUILDER(Name("Condacc>GradientsPack").Device(DEVICE_CPU), PackOp);
-REGISTER_KERNEL_BUILDER(Name("Condacc>GradientsUnpack").Device(DEVICE_CPU), UnpackOp);
 
 }  // namespace
 }  // namespace condacc

@@ -1,13 +1,17 @@
 // Kernels of the staleness gate.
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/base/function_ref.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/handle_op.h"
 #include "cc/kernels/base/host_memory.h"
 #include "cc/kernels/base/inputs.h"
+#include "cc/kernels/base/kernel.h"
 #include "cc/kernels/base/resource_op.h"
 #include "cc/kernels/base/tf_conversions.h"
 #include "cc/kernels/staleness/staleness_gate_resource.h"
@@ -33,13 +37,7 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::ResourceHandle;
 using tensorflow::Tensor;
-
-struct DecisionArgs {
-  const std::string& counter;
-  int64_t local_step;
-  int64_t limit;
-  DataType dtype;  // The data type of the step variable.
-};
+using tensorflow::TensorShape;
 
 // Checks that the step variable is a scalar of the dtype that the op expects.
 absl::Status CheckStep(const Tensor& tensor, DataType dtype) {
@@ -52,96 +50,56 @@ absl::Status CheckStep(const Tensor& tensor, DataType dtype) {
   return absl::OkStatus();
 }
 
-// The step variable as a resource variable. Visit() calls visit(tensor) under the variable's lock.
-class ResourceStep {
- public:
-  absl::Status Find(OpKernelContext* ctx, int index) {
-    return LookupInput(ctx, index, "step", "a variable", &variable_);
-  }
-  template <class Visitor>
-  absl::Status Visit(DataType dtype, Visitor visit) {
-    const tensorflow::tf_shared_lock lock(*variable_->mu());
-    if (!variable_->is_initialized) {
-      return absl::FailedPreconditionError("The step variable is not initialized");
-    }
-    TF_RETURN_IF_ERROR(CheckStep(*variable_->tensor(), dtype));
-    visit(*variable_->tensor());
-    return absl::OkStatus();
-  }
+// Calls visit(tensor) with a step variable, input 1, under the variable's lock.
+using VisitStep = absl::Status (*)(OpKernelContext* ctx, DataType dtype,
+                                   FunctionRef<void(const Tensor& tensor)> visit);
 
- private:
-  tensorflow::core::RefCountPtr<tensorflow::Var> variable_;
-};
-
-// The step variable as a reference variable. Visit() calls visit(tensor) under the variable's lock.
-class RefStep {
- public:
-  absl::Status Find(OpKernelContext* ctx, int index) {
-    ctx_ = ctx;
-    index_ = index;
-    return absl::OkStatus();
+absl::Status VisitResource(OpKernelContext* ctx, DataType dtype,
+                           FunctionRef<void(const Tensor& tensor)> visit) {
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+  TF_RETURN_IF_ERROR(LookupInput(ctx, 1, "step", "a variable", &variable));
+  const tensorflow::tf_shared_lock lock(*variable->mu());
+  if (!variable->is_initialized) {
+    return absl::FailedPreconditionError("The step variable is not initialized");
   }
-  template <class Visitor>
-  absl::Status Visit(DataType dtype, Visitor visit) {
-    const tensorflow::mutex_lock lock(*ctx_->input_ref_mutex(index_));
-    const Tensor tensor = ctx_->mutable_input(index_, /*lock_held=*/true);
-    TF_RETURN_IF_ERROR(CheckStep(tensor, dtype));
-    visit(tensor);
-    return absl::OkStatus();
-  }
+  TF_RETURN_IF_ERROR(CheckStep(*variable->tensor(), dtype));
+  visit(*variable->tensor());
+  return absl::OkStatus();
+}
 
- private:
-  OpKernelContext* ctx_ = nullptr;
-  int index_ = 0;
-};
+absl::Status VisitReference(OpKernelContext* ctx, DataType dtype,
+                            FunctionRef<void(const Tensor& tensor)> visit) {
+  const tensorflow::mutex_lock lock(*ctx->input_ref_mutex(1));
+  const Tensor tensor = ctx->mutable_input(1, /*lock_held=*/true);
+  TF_RETURN_IF_ERROR(CheckStep(tensor, dtype));
+  visit(tensor);
+  return absl::OkStatus();
+}
 
-// Decides about a step variable in host memory. The gate reads it under its own lock.
-struct FromHostMemory {
-  static constexpr bool kWaitsForDevice = false;
-
-  template <class StepVariable>
-  static absl::Status Ask(OpKernelContext*, StalenessGate* gate, const DecisionArgs& args,
-                          StepVariable* step, StalenessGate::Decision* decision) {
-    absl::Status status;
-    const auto read = [&](int64_t* value) {
-      status = step->Visit(args.dtype, [&](const Tensor& tensor) {
-        *value = args.dtype == DT_INT32 ? tensor.scalar<int32_t>()() : tensor.scalar<int64_t>()();
-      });
-      return status.ok();
-    };
-    gate->Decide(args.counter, args.local_step, args.limit, read, decision);
-    return status;
-  }
-};
+// Reads a step variable in host memory.
+absl::Status ReadInHostMemory(OpKernelContext* ctx, DataType dtype, VisitStep visit,
+                              int64_t* value) {
+  return visit(ctx, dtype, [&](const Tensor& tensor) {
+    *value = dtype == DT_INT32 ? tensor.scalar<int32_t>()() : tensor.scalar<int64_t>()();
+  });
+}
 
 #if defined(CONDACC_CUDA)
 
-// Decides about a step variable that may be in device memory. Holds no lock while it waits for the
-// device.
-struct FromDeviceMemory {
-  static constexpr bool kWaitsForDevice = true;
-
-  template <class StepVariable>
-  static absl::Status Ask(OpKernelContext* ctx, StalenessGate* gate, const DecisionArgs& args,
-                          StepVariable* step, StalenessGate::Decision* decision) {
-    const GpuStream stream(ctx);
-    const auto active = stream.Activate();
-    absl::Status status;
-    const auto read = [&](int64_t* value) {
-      Tensor held;
-      status = step->Visit(args.dtype, [&](const Tensor& tensor) { held = tensor; });
-      if (!status.ok()) return false;
-      int32_t narrow = 0;
-      const bool is_narrow = args.dtype == DT_INT32;
-      void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
-      status = ToAbsl(CopyNow(held.data(), held.TotalBytes(), to, stream.handle()));
-      if (is_narrow) *value = narrow;
-      return status.ok();
-    };
-    gate->DecideAfterReading(args.counter, args.local_step, args.limit, read, decision);
-    return status;
-  }
-};
+// Reads a step variable that may be in device memory. Holds no lock while it waits for the device.
+absl::Status ReadInDeviceMemory(OpKernelContext* ctx, DataType dtype, VisitStep visit,
+                                int64_t* value) {
+  Tensor held;
+  TF_RETURN_IF_ERROR(visit(ctx, dtype, [&](const Tensor& tensor) { held = tensor; }));
+  const GpuStream stream(ctx);
+  const auto active = stream.Activate();
+  int32_t narrow = 0;
+  const bool is_narrow = dtype == DT_INT32;
+  void* const to = is_narrow ? static_cast<void*>(&narrow) : value;
+  const Status status = CopyNow(held.data(), held.TotalBytes(), to, stream.handle());
+  if (is_narrow) *value = narrow;
+  return ToAbsl(status);
+}
 
 #endif
 
@@ -159,13 +117,12 @@ struct DecideAttributes {
 
 // Asks the gate for a decision. Inputs: gate, step, local_step, limit. Outputs: accepted,
 // staleness, reservation.
-template <class StepVariable, class ReadFrom>
+template <VisitStep kVisit, absl::Status (*kRead)(OpKernelContext* ctx, DataType dtype,
+                                                  VisitStep visit, int64_t* value)>
 absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttributes& attributes,
                             OpKernelContext* ctx) {
-  StepVariable step;
   int64_t local_step = 0;
   int64_t limit = 0;
-  TF_RETURN_IF_ERROR(step.Find(ctx, 1));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 2, "local_step", &local_step));
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 3, "limit", &limit));
   // Everything that may fail is done before the decision.
@@ -178,25 +135,20 @@ absl::Status OutputDecision(StalenessGateResource& resource, const DecideAttribu
   auto* const made = new StalenessReservationResource(&resource, attributes.counter);
   *reservation = ResourceHandle::MakeRefCountingHandle<StalenessReservationResource>(
       made, ctx->device()->name());
-  const DecisionArgs args = {attributes.counter, local_step, limit, attributes.dtype};
+  absl::Status status;
+  const auto read = [&](int64_t* value) {
+    status = kRead(ctx, attributes.dtype, kVisit, value);
+    return status.ok();
+  };
   StalenessGate::Decision decision;
-  TF_RETURN_IF_ERROR(ReadFrom::Ask(ctx, &resource.gate(), args, &step, &decision));
+  if (!resource.gate().Decide(attributes.counter, local_step, limit, read, &decision)) {
+    return status;
+  }
   if (decision.accepted) made->Open(decision, attributes.optimizer);
   *accepted = decision.accepted;
   *staleness = decision.staleness;
   return absl::OkStatus();
 }
-
-// The same, with errors that name the gate.
-template <class StepVariable, class ReadFrom>
-absl::Status DecideNamed(StalenessGateResource& resource, const DecideAttributes& attributes,
-                         OpKernelContext* ctx) {
-  return resource.Named(OutputDecision<StepVariable, ReadFrom>(resource, attributes, ctx));
-}
-
-// See ApplyOp::IsExpensive().
-template <class StepVariable, class ReadFrom>
-using DecideOp = ResourceOp<DecideNamed<StepVariable, ReadFrom>, ReadFrom::kWaitsForDevice>;
 
 struct CounterAttributes {
   std::string counter;
@@ -225,14 +177,19 @@ absl::Status OutputCount(StalenessGateResource& resource, const CounterAttribute
 
 absl::Status OutputRecentStaleness(StalenessGateResource& resource,
                                    const CounterAttributes& attributes, OpKernelContext* ctx) {
-  return OutputVector(ctx, 0, resource.gate().counts(attributes.counter).recent);
+  const std::vector<int64_t> recent = resource.gate().counts(attributes.counter).recent;
+  Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(
+      ctx->allocate_output(0, TensorShape({static_cast<int64_t>(recent.size())}), &output));
+  std::copy(recent.begin(), recent.end(), output->vec<int64_t>().data());
+  return absl::OkStatus();
 }
 
 [[maybe_unused]] const bool kDecisions[] = {
-    RegisterKernel<DecideOp<ResourceStep, FromHostMemory>>("Condacc>StalenessGateDecide",
-                                                           DEVICE_CPU, {}),
-    RegisterKernel<DecideOp<RefStep, FromHostMemory>>("Condacc>StalenessGateDecideRef", DEVICE_CPU,
-                                                      {}),
+    RegisterKernel<ResourceOp<OutputDecision<VisitResource, ReadInHostMemory>>>(
+        "Condacc>StalenessGateDecide", DEVICE_CPU, {}),
+    RegisterKernel<ResourceOp<OutputDecision<VisitReference, ReadInHostMemory>>>(
+        "Condacc>StalenessGateDecideRef", DEVICE_CPU, {}),
 };
 
 // The kernels on a GPU are for step variables there, where the gate must be as well. They have a
@@ -257,12 +214,14 @@ constexpr int kAfterCpu = -1;
 
 using tensorflow::DEVICE_GPU;
 
+constexpr bool kWaitsForDevice = true;  // See ApplyOp::IsExpensive().
+
 [[maybe_unused]] const bool kDecisionsOnGpu[] = {
-    RegisterKernel<DecideOp<ResourceStep, FromDeviceMemory>>(
+    RegisterKernel<ResourceOp<OutputDecision<VisitResource, ReadInDeviceMemory>, kWaitsForDevice>>(
         "Condacc>StalenessGateDecide", DEVICE_GPU,
         {"gate", "step", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
     // The input `step` is in the memory of its variable.
-    RegisterKernel<DecideOp<RefStep, FromDeviceMemory>>(
+    RegisterKernel<ResourceOp<OutputDecision<VisitReference, ReadInDeviceMemory>, kWaitsForDevice>>(
         "Condacc>StalenessGateDecideRef", DEVICE_GPU,
         {"gate", "local_step", "limit", "accepted", "staleness", "reservation"}, kAfterCpu),
 };

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "cc/kernels/base/out_of_memory.h"
+#include "cc/kernels/base/errors.h"
 #include "cc/kernels/base/settings.h"
 #include "tensorflow/core/platform/logging.h"
 
@@ -27,7 +27,7 @@ void StalenessReservationResource::Open(const StalenessGate::Decision& decision,
                    << static_cast<double>(timeout.count()) / 1e3 << " s; "
                    << gate->gate().num_dropped() - decision.num_dropped
                    << " updates of all optimizers of this step were dropped meanwhile ("
-                   << gate->title()
+                   << gate->where()
                    << "). With staleness 0, all others are dropped until it ends. Its worker may "
                       "have been stopped or lost, or the wrapped optimizer waits for other "
                       "workers, which it must not do.";

@@ -6,9 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "cc/core/base/timer_queue.h"
 #include "cc/core/staleness/staleness_gate.h"
 #include "cc/kernels/base/resource.h"
@@ -20,22 +18,16 @@ class StalenessGateResource : public PluginResource {
  public:
   static constexpr char kArgument[] = "gate";
   static constexpr char kWhat[] = "a staleness gate";
+  static constexpr char kKind[] = "staleness gate";
 
-  explicit StalenessGateResource(std::string name) : name_(std::move(name)) {}
+  using PluginResource::PluginResource;
 
   StalenessGate& gate() { return gate_; }
   std::string DebugString() const override {
-    return absl::StrCat(title(), " with ", gate_.num_open(), " updates under way");
-  }
-  std::string title() const { return absl::StrCat("staleness gate '", name_, "'"); }
-  // Returns the same error with the title in brackets appended to its message.
-  absl::Status Named(const absl::Status& status) const {
-    if (status.ok()) return status;
-    return absl::Status(status.code(), absl::StrCat(status.message(), " (", title(), ")"));
+    return absl::StrCat(where(), " with ", gate_.num_open(), " updates under way");
   }
 
  private:
-  const std::string name_;
   StalenessGate gate_;
 };
 
@@ -48,7 +40,9 @@ class StalenessReservationResource : public PluginResource {
   static constexpr char kWhat[] = "a reservation";
 
   StalenessReservationResource(StalenessGateResource* gate, std::string counter)
-      : gate_(tsl::core::GetNewRef(gate)), counter_(std::move(counter)) {}
+      : PluginResource(gate->where()),
+        gate_(tsl::core::GetNewRef(gate)),
+        counter_(std::move(counter)) {}
   ~StalenessReservationResource() override { End(/*applied=*/false); }
 
   // Records that the update of `optimizer` was accepted by `decision`. Logs one warning if it has
@@ -61,7 +55,6 @@ class StalenessReservationResource : public PluginResource {
     TimerQueue::Global().Cancel(stall_timer_);
     gate_->gate().End(counter_, applied);
   }
-  std::string DebugString() const override { return "reservation of a step"; }
 
  private:
   const tensorflow::core::RefCountPtr<StalenessGateResource> gate_;

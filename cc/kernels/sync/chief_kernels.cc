@@ -47,26 +47,26 @@ struct OpenAttributes : ChiefAttributes {
   }
 };
 
-// Outputs a number that no other session of the gate's process has. TensorFlow keeps the kernel of
-// a stateful op as long as its session, and makes another one for each session.
-class SessionOp : public Kernel {
- public:
-  explicit SessionOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    static std::atomic<int64_t> num_sessions{0};
-    session_ = ++num_sessions;
-  }
-  bool IsExpensive() override { return false; }
+// A number that no other session of the gate's process has. TensorFlow keeps the kernel of a
+// stateful op, and so its attributes, as long as its session, and makes another one for each
+// session.
+struct SessionNumber {
+  int64_t number = 0;
 
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    int64_t* session = nullptr;
-    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &session));
-    *session = session_;
+  absl::Status Read(OpKernelConstruction*) {
+    static std::atomic<int64_t> num_sessions{0};
+    number = ++num_sessions;
     return absl::OkStatus();
   }
-
-  int64_t session_ = 0;
 };
+
+// Output: session.
+absl::Status OutputSession(const SessionNumber& session, OpKernelContext* ctx) {
+  int64_t* output = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &output));
+  *output = session.number;
+  return absl::OkStatus();
+}
 
 // Reads input 1, the session of a chief.
 absl::Status ReadChief(OpKernelContext* ctx, const ChiefAttributes& attributes, Chief* chief) {
@@ -147,33 +147,28 @@ absl::Status Dismiss(SyncGateResource& resource, const ChiefAttributes& attribut
   return absl::OkStatus();
 }
 
-// Inputs: taken, value. Output: the value, or Aborted if it was not taken.
-class RequireTakenOp : public Kernel {
- public:
-  explicit RequireTakenOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulator", &accumulator_));
-  }
-  bool IsExpensive() override { return false; }
+struct AccumulatorAttributes {
+  std::string accumulator;
 
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    bool taken = false;
-    TF_RETURN_IF_ERROR(ReadScalar(ctx, 0, "taken", &taken));
-    if (!taken) {
-      return absl::AbortedError(
-          absl::StrCat("Accumulator '", accumulator_, "' does not have the gradients of the round ",
-                       "that its gate has: another chief, or an earlier one, has reset it. A new ",
-                       "session, with chief_init_op, begins a new round."));
-    }
-    ctx->set_output(0, ctx->input(1));
-    return absl::OkStatus();
-  }
-
-  std::string accumulator_;
+  absl::Status Read(OpKernelConstruction* ctx) { return ctx->GetAttr("accumulator", &accumulator); }
 };
 
+// Inputs: taken, value. Output: the value, or Aborted if it was not taken.
+absl::Status RequireTaken(const AccumulatorAttributes& attributes, OpKernelContext* ctx) {
+  bool taken = false;
+  TF_RETURN_IF_ERROR(ReadScalar(ctx, 0, "taken", &taken));
+  if (!taken) {
+    return absl::AbortedError(absl::StrCat(
+        "Accumulator '", attributes.accumulator, "' does not have the gradients of the round that ",
+        "its gate has: another chief, or an earlier one, has reset it. A new session, with ",
+        "chief_init_op, begins a new round."));
+  }
+  ctx->set_output(0, ctx->input(1));
+  return absl::OkStatus();
+}
+
 [[maybe_unused]] const bool kChiefOps[] = {
-    RegisterKernel<SessionOp>("Condacc>SyncGateSession", DEVICE_CPU, {}),
+    RegisterKernel<FunctionOp<OutputSession>>("Condacc>SyncGateSession", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Prepare>>("Condacc>SyncGatePrepare", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Open>>("Condacc>SyncGateOpen", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Advance>>("Condacc>SyncGateAdvance", DEVICE_CPU, {}),
@@ -184,7 +179,7 @@ class RequireTakenOp : public Kernel {
 
 // The value is in the memory of the device that took it.
 [[maybe_unused]] const bool kHasRequireTaken =
-    RegisterOnCpuAndGpu<RequireTakenOp>("Condacc>AccumulatorRequireTaken", {"taken"});
+    RegisterOnCpuAndGpu<FunctionOp<RequireTaken>>("Condacc>AccumulatorRequireTaken", {"taken"});
 
 }  // namespace
 }  // namespace condacc

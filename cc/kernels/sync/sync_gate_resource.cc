@@ -11,8 +11,10 @@
 #include "tensorflow/core/platform/logging.h"
 
 namespace condacc {
-SyncGateResource::SyncGateResource(const std::string& name)
-    : gate_(std::make_shared<SyncGate>(name, StallTimeout(), [](const std::string& line) {
+
+SyncGateResource::SyncGateResource(const std::string& where)
+    : PluginResource(where),
+      gate_(std::make_shared<SyncGate>(where, StallTimeout(), [](const std::string& line) {
         LOG(WARNING) << "Synchronous training waits: " << line;
       })) {}
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/resource.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -17,8 +16,9 @@ class SyncGateResource : public PluginResource {
  public:
   static constexpr char kArgument[] = "gate";
   static constexpr char kWhat[] = "a synchronization gate";
+  static constexpr char kKind[] = "gate";
 
-  explicit SyncGateResource(const std::string& name);
+  explicit SyncGateResource(const std::string& where);
 
   const std::shared_ptr<SyncGate>& gate() const { return gate_; }
   std::string DebugString() const override { return gate_->Describe(); }
@@ -34,15 +34,9 @@ class WorkerStepResource : public PluginResource {
   static constexpr char kArgument[] = "step";
   static constexpr char kWhat[] = "a step at a synchronization gate";
 
-  WorkerStep& step() { return *step_; }
-  // The step has yet to be set after the construction.
-  std::unique_ptr<WorkerStep>* mutable_step() { return &step_; }
-  std::string DebugString() const override {
-    return absl::StrCat("step of ", step_->worker(), " at round ", step_->local_step());
-  }
+  using PluginResource::PluginResource;
 
- private:
-  std::unique_ptr<WorkerStep> step_;
+  std::unique_ptr<WorkerStep> step;  // Set before any op can have the handle.
 };
 
 // The attributes by which ops name a chief.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "cc/core/sync/gate_wait.h"
 #include "cc/core/sync/sync_gate.h"
 #include "cc/kernels/base/async_kernel.h"
@@ -41,10 +42,7 @@ struct WaitArgs {
 // for the next round, dropped ([] bool) or, for observers, report ([] string).
 class WaitExecution : public AsyncExecution {
  public:
-  WaitExecution(OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
-      : AsyncExecution(ctx, std::move(done)) {
-    set_where(SyncGateResource::kWhat);
-  }
+  using AsyncExecution::AsyncExecution;
 
   // Allocates the outputs, so that nothing can fail when a step or the wait ends.
   absl::Status Reserve(const WaitArgs& args) {
@@ -60,9 +58,9 @@ class WaitExecution : public AsyncExecution {
   void SetDropped(bool dropped) { dropped_->scalar<bool>()() = dropped; }
 
   // Ends the op with the result of its wait, unless it has ended already.
-  void Complete(const SyncGate& gate, const GateWait& wait) noexcept {
+  void Complete(const GateWait& wait) noexcept {
     AsyncExecution::Complete([&] {
-      if (wait.end.code != StatusCode::kOk) return ToAbsl(gate.StatusOf(wait));
+      if (wait.end.code != StatusCode::kOk) return ToAbsl(wait.status());
       round_->scalar<int64_t>()() = wait.round;
       if (report_ != nullptr) report_->scalar<tensorflow::tstring>()() = wait.report;
       return absl::OkStatus();
@@ -70,7 +68,14 @@ class WaitExecution : public AsyncExecution {
   }
   using AsyncExecution::Complete;
 
+  // The gate at which the op waits, once it is found.
+  std::shared_ptr<SyncGate> gate;
+
  private:
+  absl::string_view where() const override {
+    return gate == nullptr ? absl::string_view() : gate->where();
+  }
+
   Tensor* round_ = nullptr;
   Tensor* report_ = nullptr;
   Tensor* dropped_ = nullptr;
@@ -91,14 +96,14 @@ class WaitOp : public AsyncKernel<WaitExecution> {
   // The cancellation callback is registered before the wait begins; see AsyncExecution::OnCancel().
   absl::Status Begin(const std::shared_ptr<WaitExecution>& execution) override {
     WaitArgs args;
-    TF_RETURN_IF_ERROR(kRead(execution->ctx(), attributes_, &args));
+    const absl::Status status = kRead(execution->ctx(), attributes_, &args);
+    execution->gate = args.gate;
+    TF_RETURN_IF_ERROR(status);
     TF_RETURN_IF_ERROR(execution->Reserve(args));
-    args.wait->done = [execution, gate = args.gate](const GateWait& ended) {
-      execution->Complete(*gate, ended);
-    };
+    args.wait->done = [execution](const GateWait& ended) { execution->Complete(ended); };
     const auto cancel = [gate = args.gate, wait = args.wait] { gate->Cancel(wait); };
     if (!execution->OnCancel(cancel)) cancel();
-    if (args.step != nullptr) execution->SetDropped(args.step->step().Done(args.any_added));
+    if (args.step != nullptr) execution->SetDropped(args.step->step->Done(args.any_added));
     args.gate->Wait(args.wait);
     return absl::OkStatus();
   }
@@ -110,14 +115,14 @@ class WaitOp : public AsyncKernel<WaitExecution> {
 absl::Status ReadFinish(OpKernelContext* ctx, const NoAttributes&, WaitArgs* args) {
   WorkerStepPtr found;
   TF_RETURN_IF_ERROR(LookupInput(ctx, 0, &found));
+  const WorkerStep& step = *found->step;
+  args->gate = step.gate();
   args->any_added = ctx->num_inputs() == 1;  // A step without gradients is not dropped.
   for (int i = 1; i < ctx->num_inputs(); ++i) {
     bool added = false;
     TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "added", &added));
     args->any_added |= added;
   }
-  const WorkerStep& step = found->step();
-  args->gate = step.gate();
   args->wait = std::make_shared<GateWait>(GateWait::For::kNextRound, step.worker(), step.run(),
                                           step.local_step());
   args->step = std::move(found);

@@ -47,55 +47,51 @@ absl::Status Enter(SyncGateResource& resource, const WorkerAttributes& attribute
   TF_RETURN_IF_ERROR(ReadScalar(ctx, 1, "local_step", &local_step));
   TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &step));
   // Everything that needs memory is done before the step begins.
-  auto* const made = new WorkerStepResource;
+  auto* const made = new WorkerStepResource(resource.where());
   *step = ResourceHandle::MakeRefCountingHandle(made, ctx->device()->name());
-  return ToAbsl(
-      resource.gate()->Enter(attributes.worker, attributes.run, local_step, made->mutable_step()));
+  return ToAbsl(resource.gate()->Enter(attributes.worker, attributes.run, local_step, &made->step));
 }
 
 // Input: step. Output: claim.
 absl::Status Claim(WorkerStepResource& resource, const NoAttributes&, OpKernelContext* ctx) {
   Tensor* output = nullptr;
   TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({2}), &output));
-  const WorkerStep::Claim claim = resource.step().ClaimSlot();
+  const WorkerStep::Claim claim = resource.step->ClaimSlot();
   output->flat<int64_t>()(0) = claim.round;
   output->flat<int64_t>()(1) = claim.slot;
   return absl::OkStatus();
 }
 
-// Inputs: outcomes. Output: any_added.
-class PushedOp : public Kernel {
- public:
-  explicit PushedOp(OpKernelConstruction* ctx) : Kernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("accumulators", &accumulators_));
-    OP_REQUIRES(ctx, static_cast<int>(accumulators_.size()) == ctx->num_inputs(),
-                absl::InvalidArgumentError(absl::StrCat(
-                    "Expected as many accumulators as outcomes, got ", accumulators_.size(),
-                    " accumulators and ", ctx->num_inputs(), " outcomes")));
-  }
-  bool IsExpensive() override { return false; }
+struct PushedAttributes {
+  std::vector<std::string> accumulators;
 
- private:
-  absl::Status Run(OpKernelContext* ctx) override {
-    bool* any_added = nullptr;
-    TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &any_added));
-    *any_added = false;
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
-      int32_t outcome = 0;
-      TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "outcomes", &outcome));
-      if (outcome == static_cast<int32_t>(ApplyOutcome::kAhead)) {
-        return absl::AbortedError(absl::StrCat(
-            "Accumulator '", accumulators_[static_cast<size_t>(i)],
-            "' is behind the round of its gate, so the gradients of this step do not belong to one "
-            "round. A new session of the chief, with chief_init_op, begins a new round."));
-      }
-      *any_added |= outcome == static_cast<int32_t>(ApplyOutcome::kAdded);
-    }
-    return absl::OkStatus();
+  absl::Status Read(OpKernelConstruction* ctx) {
+    TF_RETURN_IF_ERROR(ctx->GetAttr("accumulators", &accumulators));
+    if (static_cast<int>(accumulators.size()) == ctx->num_inputs()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("Expected as many accumulators as outcomes, got ", accumulators.size(),
+                     " accumulators and ", ctx->num_inputs(), " outcomes"));
   }
-
-  std::vector<std::string> accumulators_;
 };
+
+// Inputs: outcomes. Output: any_added.
+absl::Status Pushed(const PushedAttributes& attributes, OpKernelContext* ctx) {
+  bool* any_added = nullptr;
+  TF_RETURN_IF_ERROR(AllocateScalar(ctx, 0, &any_added));
+  *any_added = false;
+  for (int i = 0; i < ctx->num_inputs(); ++i) {
+    int32_t outcome = 0;
+    TF_RETURN_IF_ERROR(ReadScalar(ctx, i, "outcomes", &outcome));
+    if (outcome == static_cast<int32_t>(ApplyOutcome::kAhead)) {
+      return absl::AbortedError(absl::StrCat(
+          "Accumulator '", attributes.accumulators[static_cast<size_t>(i)],
+          "' is behind the round of its gate, so the gradients of this step do not belong to one "
+          "round. A new session of the chief, with chief_init_op, begins a new round."));
+    }
+    *any_added |= outcome == static_cast<int32_t>(ApplyOutcome::kAdded);
+  }
+  return absl::OkStatus();
+}
 
 // Input: gate.
 absl::Status Leave(SyncGateResource& resource, const LeaveAttributes& attributes,
@@ -132,7 +128,7 @@ absl::Status OutputState(SyncGateResource& resource, const NoAttributes&, OpKern
     RegisterKernel<NamedHandleOp<SyncGateResource>>("Condacc>SyncGate", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Enter>>("Condacc>SyncGateEnter", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Claim>>("Condacc>SyncGateClaim", DEVICE_CPU, {}),
-    RegisterKernel<PushedOp>("Condacc>SyncGatePushed", DEVICE_CPU, {}),
+    RegisterKernel<FunctionOp<Pushed>>("Condacc>SyncGatePushed", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Lose>>("Condacc>SyncGateLose", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<Leave>>("Condacc>SyncGateLeave", DEVICE_CPU, {}),
     RegisterKernel<ResourceOp<OutputState>>("Condacc>SyncGateState", DEVICE_CPU, {}),

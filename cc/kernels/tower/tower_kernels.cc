@@ -6,6 +6,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/status.h"
 #include "cc/core/math/dense_math.h"
 #include "cc/kernels/accumulator/device.h"
@@ -30,7 +31,6 @@ class TowerDenseSumAtOnceOp : public Kernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("shape", &shape_));
     for (int i = 0; i < ctx->num_inputs(); ++i) all_inputs_.push_back(i);
   }
-  bool IsExpensive() override { return false; }
 
  private:
   absl::Status Run(OpKernelContext* ctx) override {
@@ -51,10 +51,10 @@ class TowerDenseSumAtOnceOp : public Kernel {
     tensorflow::Tensor* sum = nullptr;
     TF_RETURN_IF_ERROR(ctx->forward_input_or_allocate_output(all_inputs_, 0, first.shape(), &sum));
     args.out = sum->data();
-    OpWorkspace workspace;
-    device_.make_workspace(ctx, &workspace);
-    (*workspace).Add(args);
-    const Status failure = (*workspace).TakeFailure();
+    OpWorkspace memory;
+    Workspace& workspace = device_.make_workspace(ctx, &memory);
+    workspace.Add(args);
+    const Status failure = workspace.TakeFailure();
     if (failure.ok()) return absl::OkStatus();
     return ToAbsl(Status(failure.code(), absl::StrCat(failure.message(), InThisSum())));
   }

@@ -31,7 +31,6 @@ TEST_F(AccumulatorTest, StartsEmptyAtStepZero) {
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
   EXPECT_EQ(accumulator_.num_dropped(), 0);
   EXPECT_EQ(accumulator_.global_step(), 0);
-  EXPECT_EQ(accumulator_.options().name, "tested");
 }
 
 TEST_F(AccumulatorTest, ATakeGetsTheSumAndMovesTheStepOn) {
@@ -179,7 +178,6 @@ TEST_F(AccumulatorTest, AtTheLastStepTakesFailAndTheGradientsStay) {
   for (const FakeTake* take : {&first, &second}) {
     ASSERT_EQ(take->num_completions(), 1);
     EXPECT_EQ(take->status().code(), StatusCode::kOutOfRange);
-    EXPECT_NE(take->status().message().find("'tested'"), std::string::npos);
   }
   EXPECT_FALSE(third.is_done());
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
@@ -224,7 +222,6 @@ TEST_F(AccumulatorTest, ATakeWithoutMemoryForItsValueLeavesTheGradients) {
     for (const FakeTake* take : {&waiting, &throwing, &tried}) {
       EXPECT_EQ(take->num_completions(), 1);
       EXPECT_EQ(take->status().code(), StatusCode::kResourceExhausted);
-      EXPECT_NE(take->status().message().find("(accumulator 'tested')"), std::string::npos);
     }
     EXPECT_EQ(accumulator.global_step(), 0);
     const FakeTake next(2);
@@ -242,9 +239,8 @@ TEST_F(AccumulatorTest, TheNumberRequiredMustBePositive) {
     for (const FakeTake* take : {&requested, &tried}) {
       ASSERT_EQ(take->num_completions(), 1);
       EXPECT_EQ(take->status().code(), StatusCode::kInvalidArgument);
-      EXPECT_EQ(take->status().message(), "Argument num_required must be positive, but was " +
-                                              std::to_string(num_required) +
-                                              " (accumulator 'tested')");
+      EXPECT_EQ(take->status().message(),
+                "Argument num_required must be positive, but was " + std::to_string(num_required));
     }
   }
   EXPECT_EQ(accumulator_.num_accumulated(), 1);

@@ -183,7 +183,6 @@ inline FakeGradient Borrowed(const int64_t* number) {
 // The options of an accumulator named "tested", whose sums are prepared or not.
 inline Accumulator::Options TestedOptions(bool prepares = false) {
   Accumulator::Options options;
-  options.name = "tested";
   options.new_sum = [](const SumOptions& sum) -> std::unique_ptr<RoundSum> {
     return std::make_unique<FakeSum>(sum, /*prepares=*/false);
   };

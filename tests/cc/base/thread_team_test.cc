@@ -75,12 +75,6 @@ TEST(ThreadTeamTest, LoopsCoverEachNumberOnce) {
   }
 }
 
-TEST(ThreadTeamTest, ThreadsWorkAtTheSameTime) {
-  Threads threads;
-  ThreadTeam team(3, threads.schedule());
-  for (int i = 0; i < 10; ++i) RunTogether(&team, 4);
-}
-
 TEST(ThreadTeamTest, ALoopWaitsForChunksThatHelpersHaveBegun) {
   Threads threads;
   ThreadTeam team(1, threads.schedule());

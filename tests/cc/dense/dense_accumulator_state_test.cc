@@ -205,7 +205,7 @@ TEST_F(DenseState, OfAnotherAccumulatorIsRefusedWithBothNamed) {
   EXPECT_EQ(message_of(options),
             "The saved state is that of another accumulator: expected a dense accumulator of dtype "
             "float32, shape [2] and reduction_type SUM, got a dense accumulator of dtype float32, "
-            "shape [2] and reduction_type MEAN (accumulator 'tested')");
+            "shape [2] and reduction_type MEAN");
   options = Options();
   options.sum.shape = Shape::Of({3});
   EXPECT_NE(message_of(options).find("shape [3]"), std::string::npos);
@@ -311,7 +311,7 @@ TEST_F(DenseState, IsNotSavedWithoutMemory) {
     return Status(StatusCode::kResourceExhausted, "The test refuses memory");
   });
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(status.message(), "The test refuses memory (accumulator 'tested')");
+  EXPECT_EQ(status.message(), "The test refuses memory");
   EXPECT_EQ(Take(accumulator), 8.0f);
 }
 

@@ -48,7 +48,7 @@ class WorkspaceFailures : public testing::Test {
   void ExpectSpoiled(const DenseTake& take) {
     ASSERT_EQ(take.num_completions(), 1);
     EXPECT_EQ(take.status().code(), StatusCode::kInternal);
-    EXPECT_EQ(take.status().message(), "The device refuses (accumulator 'tested')");
+    EXPECT_EQ(take.status().message(), "The device refuses");
   }
   void ExpectNextRoundIsSound() {
     EXPECT_EQ(accumulator_.num_accumulated(), 0);
@@ -79,7 +79,7 @@ TEST_F(WorkspaceFailures, ASaveThatFailedSpoilsNothing) {
   for (int i = 0; i < 2; ++i) Apply(workspace_);
   const Status saved = Save(failing_);
   EXPECT_EQ(saved.code(), StatusCode::kResourceExhausted);  // It may be tried again.
-  EXPECT_EQ(saved.message(), "The device refuses (accumulator 'tested')");
+  EXPECT_EQ(saved.message(), "The device refuses");
   failing_.Recover();
   DenseTake take(2);
   accumulator_.Request(take.ptr(), nullptr, failing_);
@@ -141,8 +141,7 @@ TEST_F(ShapeErrors, AGradientMustFitTheDeclaredShape) {
   for (const Shape& shape : {Shape(), Shape::Of({2}), Shape::Of({3, 1}), Shape::Of({2, 3, 1})}) {
     const Status status = Apply(shape);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_EQ(status.message(), "Shape mismatch: expected [2,?], got " + shape.ToString() +
-                                    " (accumulator 'tested')");
+    EXPECT_EQ(status.message(), "Shape mismatch: expected [2,?], got " + shape.ToString());
   }
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
   EXPECT_EQ(accumulator_.num_dropped(), 0);
@@ -152,7 +151,7 @@ TEST_F(ShapeErrors, AGradientMustFitTheDeclaredShape) {
 TEST_F(ShapeErrors, AGradientMustHaveTheShapeOfTheFirstOneOfItsRound) {
   ASSERT_TRUE(Apply(Shape::Of({2, 3})).ok());
   const Status status = Apply(Shape::Of({2, 4}));
-  EXPECT_EQ(status.message(), "Shape mismatch: expected [2,3], got [2,4] (accumulator 'tested')");
+  EXPECT_EQ(status.message(), "Shape mismatch: expected [2,3], got [2,4]");
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   ASSERT_TRUE(Apply(Shape::Of({2, 3})).ok());
   DenseTake take(2);
@@ -216,7 +215,7 @@ class RefusedMemory : public testing::Test {
     const Status status = accumulator->Apply(step, std::move(gradient), *workspace).status();
     if (status.ok()) return true;
     EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-    EXPECT_EQ(status.message(), "The test refuses memory (accumulator 'tested')");
+    EXPECT_EQ(status.message(), "The test refuses memory");
     ++num_failures_;
     return false;
   }

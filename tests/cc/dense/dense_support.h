@@ -26,7 +26,6 @@ constexpr int kFoldAt = 7;
 template <typename T>
 Accumulator::Options OptionsOf(bool mean, HoldBudget* budget = &HoldBudget::Unlimited()) {
   Accumulator::Options options;
-  options.name = "tested";
   options.new_sum = NewDenseSum;
   options.sum.type = kTypeOf<T>;
   options.sum.reduction = mean ? Reduction::kMean : Reduction::kSum;

@@ -155,7 +155,6 @@ class Calls {
     if (source_.Below(2) == 0) {
       options_.sum.shape = is_sparse_ ? Shape::Of({num_rows_, width_}) : Shape::Of({width_});
     }
-    options_.name = "fuzzed";
     options_.new_sum = is_sparse_ ? NewSparseSum<HostRows> : NewDenseSum;
     options_.sum.fold_bytes = source_.Below(3) == 0 ? 1 << 20 : 1;
     options_.sum.small_bytes = source_.Below(2) == 0 ? 0 : 1 << 10;

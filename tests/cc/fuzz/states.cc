@@ -27,7 +27,6 @@ constexpr int64_t kStateContributors = 6;
 Accumulator::Options StateOptions(uint8_t byte) {
   const ElementType types[] = {ElementType::kFloat32, ElementType::kFloat16, ElementType::kInt64};
   Accumulator::Options options;
-  options.name = "fuzzed";
   const bool is_sparse = byte % 2 == 1;
   options.new_sum = is_sparse ? NewSparseSum<HostRows> : NewDenseSum;
   options.sum.type = types[byte / 2 % 3];

@@ -41,7 +41,6 @@ class SparseMergeGpuTest : public GpuTest {
   Slices Sum(const Round& round, const std::vector<Slices>& gradients) {
     Accumulator::Options options;
     options.new_sum = NewSparseSum<DeviceRows>;
-    options.name = "tested";
     options.sum.reduction = round.reduction;
     options.sum.fold_bytes = round.fold_bytes;
     if (round.knows_range) {

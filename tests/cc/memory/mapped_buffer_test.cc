@@ -44,11 +44,6 @@ class MappedBufferTest : public testing::Test {
   }
 };
 
-TEST_F(MappedBufferTest, IsWritableToItsLastByte) {
-  const Buffer buffer = Filled(7);
-  EXPECT_TRUE(AreAll(buffer, 0, kNumBytes, 7));
-}
-
 TEST_F(MappedBufferTest, BeginsAtAHugePage) {
   for (const size_t num_bytes : {size_t{1}, kHugePageBytes, kNumBytes}) {
     const Buffer buffer = MapBuffer(num_bytes);

@@ -101,7 +101,7 @@ class Rounds {
 
   const Chief chief_ = {"chief", 1};
   const std::shared_ptr<SyncGate> gate_ =
-      std::make_shared<SyncGate>("g", std::chrono::hours(1), [](const std::string&) {});
+      std::make_shared<SyncGate>("gate 'g'", std::chrono::hours(1), [](const std::string&) {});
   std::vector<std::string> workers_;
   int64_t round_ = 0;
 };

@@ -39,7 +39,7 @@ class BadRowsTest : public DeviceRowsTest, public testing::WithParamInterface<si
     EXPECT_EQ(take.num_completions(), 1);
     EXPECT_EQ(take.status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(take.status().message(),
-              "Shape mismatch: " + words + "; the others stay accumulated (accumulator 'tested')");
+              "Shape mismatch: " + words + "; the others stay accumulated");
   }
   void ExpectTakeToBeRefused(size_t num_required, const std::string& words) {
     DeviceTake take(static_cast<int64_t>(num_required));

@@ -21,7 +21,6 @@ inline constexpr int64_t kRange = 50;
 
 inline Accumulator::Options DeviceOptions(HoldBudget* budget, size_t fold_bytes) {
   Accumulator::Options options;
-  options.name = "tested";
   options.new_sum = NewSparseSum<DeviceRows>;
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;

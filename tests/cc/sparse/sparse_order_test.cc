@@ -42,7 +42,6 @@ class SparseOrderTest : public testing::Test {
 
   static Accumulator::Options OptionsOf(Reduction reduction, size_t num_contributors) {
     Accumulator::Options options;
-    options.name = "tested";
     options.new_sum = Place::kNewSum;
     options.sum.reduction = reduction;
     options.sum.num_contributors = static_cast<int64_t>(num_contributors);
@@ -232,8 +231,7 @@ TEST_F(OrderedBadRowsTest, AGradientWhosePlaceHasPassedCannotBeReplaced) {
   EXPECT_EQ(
       status.message(),
       "The gradient of contributor 2 was discarded, and those of later contributors have been "
-      "added, so that another one cannot be added in order: reset the accumulator (accumulator "
-      "'tested')");
+      "added, so that another one cannot be added in order: reset the accumulator");
   ExpectCannotBeSaved(StatusCode::kFailedPrecondition, "reset the accumulator");
   ASSERT_TRUE(Contribute(5, 5, kWeights[5]).is_added());
   EXPECT_EQ(CommonRow(5), Expected({0, 1, 3, 4, 5}));

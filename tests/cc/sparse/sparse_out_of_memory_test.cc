@@ -93,7 +93,6 @@ TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
   bool is_added = false;
   Accumulator::Options options;
   options.new_sum = NewSparseSum<HostRows>;
-  options.name = "tested";
   options.sum = options_;
   Accumulator accumulator(options);
   for (int ordinal = 0; !is_added; ++ordinal) {

@@ -42,7 +42,6 @@ class SparsePhases : public testing::Test {
 
   static Accumulator::Options Options(HoldBudget* budget) {
     Accumulator::Options options;
-    options.name = "tested";
     options.new_sum = NewSparseSum<HostRows>;
     options.sum.budget = budget;
     options.sum.fold_bytes = 1;  // Every fourth gradient is due for a fold.

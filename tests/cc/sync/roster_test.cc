@@ -156,12 +156,6 @@ TEST_F(RosterTest, ANewNameReplacesTheOneBetweenStepsThatWasSeenLeastRecently) {
   EXPECT_EQ(roster_.Names(State::kComputing), "c, d");
 }
 
-TEST_F(RosterTest, WhoCameFirstIsSeenLeastRecently) {
-  for (const char* name : {"c", "b", "a"}) Come(name);
-  Come("d");
-  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a, b, d");
-}
-
 TEST_F(RosterTest, WhoIsGoneIsForgottenWhileMoreAreKnownThanWereTold) {
   for (const char* name : {"a", "b", "c", "d"}) Compute(name);
   Add("d", &Roster::Worker::num_steps, -1);

@@ -46,7 +46,7 @@ class RecordedWait {
   }
   void Await() const { ended_.wait(); }
   StatusCode code() const { return wait_->end.code; }
-  std::string message() const { return gate_->StatusOf(*wait_).message(); }
+  std::string message() const { return wait_->status().message(); }
   int64_t round() const { return wait_->round; }
   const std::string& report() const { return wait_->report; }
 
@@ -118,7 +118,7 @@ struct Worker {
 };
 
 inline std::shared_ptr<SyncGate> NewGate() {
-  return std::make_shared<SyncGate>("g", GateWait::Clock::duration::zero(),
+  return std::make_shared<SyncGate>("gate 'g'", GateWait::Clock::duration::zero(),
                                     [](const std::string&) {});
 }
 

@@ -46,14 +46,6 @@ TEST_F(SyncGateTest, ABackupWorkerThatComesLateGetsNoSlot) {
   EXPECT_EQ(w(2).round, 2);
 }
 
-TEST_F(SyncGateTest, AStepOfAnEarlierRoundGetsNoSlot) {
-  OpenFor(1, 2);
-  Step(0);
-  EXPECT_TRUE(gate_->Advance({"c"}, 1));
-  EXPECT_FALSE(w(1).Claim());
-  EXPECT_EQ(gate_->state().num_complete, 0);
-}
-
 TEST_F(SyncGateTest, WorkersComputeSeveralGradientsIfThereAreMoreSlotsThanWorkers) {
   OpenFor(5, 2);
   ASSERT_TRUE(w(0).Claim());
@@ -215,11 +207,7 @@ TEST_F(SyncGateTest, AChiefThatCountsItsCreditsWaitsForTheWorkersThatItNeeds) {
 }
 
 TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIsThenTold) {
-  int64_t round = 0;
-  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
-  SyncGate::Options options;
-  options.num_slots = options.num_workers = 3;
-  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+  Open(gate_.get(), 3, 3);
   BeginSession(gate_, "w0");
   ASSERT_TRUE(gate_->Close({"c"}).ok());
   const auto begin_wait = [&](const std::string& worker) {
@@ -247,26 +235,19 @@ TEST_F(SyncGateTest, AWorkerThatComesWhenTrainingHasEndedWaitsForTheNextOneAndIs
 }
 
 TEST_F(SyncGateTest, AWorkerThatComesBetweenTwoTrainingsWaitsForTheOneThatIsPrepared) {
-  int64_t round = 0;
-  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
-  SyncGate::Options options;
-  options.num_slots = options.num_workers = 2;
-  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+  Open(gate_.get(), 2, 2);
   ASSERT_TRUE(gate_->Close({"c"}).ok());
   const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0", 0, seconds(20));
+  int64_t round = 0;
   ASSERT_TRUE(Prepare(gate_, {"d"}, 0, &round).ok());
   AdvanceClock(seconds(60));
   EXPECT_FALSE(opening->has_ended());
-  ASSERT_TRUE(gate_->Open({"d"}, round, options, false).ok());
+  ASSERT_TRUE(gate_->Open({"d"}, round, SyncGate::Options(), false).ok());
   EXPECT_TRUE(opening->has_ended());
 }
 
 TEST_F(SyncGateTest, AWorkerThatComesBeforeTheEndOfATrainingThatNeverBeganWaitsForTheNextOne) {
-  SyncGate::Options options;
-  options.num_slots = options.num_workers = 2;
-  int64_t round = 0;
-  ASSERT_TRUE(Prepare(gate_, {"c"}, 0, &round).ok());
-  ASSERT_TRUE(gate_->Open({"c"}, round, options, false).ok());
+  int64_t round = Open(gate_.get(), 2, 2);
   ASSERT_TRUE(Prepare(gate_, {"c", 1}, 0, &round).ok());
   const RecordedWaitPtr opening = BeginWait(gate_, For::kOpening, "w0", 0, seconds(5));
   ASSERT_TRUE(gate_->Close({"c", 1}).ok());
@@ -359,27 +340,6 @@ TEST_F(SyncGateTest, AGateThatAVolunteerHasOpenedWithoutTokensWaitsForItsWorkers
     EXPECT_EQ(w(0).is_waiting(), added == 2);
     if (added == 2) Step(1);
   }
-}
-
-TEST_F(SyncGateTest, AWorkerThatHasComeIsWaitedFor) {
-  OpenForThatCome(2, 3, 1);
-  BeginSession(gate_, "w1");
-  Step(0);
-  EXPECT_TRUE(w(0).is_waiting());
-  Step(1);
-  EXPECT_TRUE(gate_->Advance({"c"}, 1));
-}
-
-TEST_F(SyncGateTest, CreditsCarryTheRoundInWhichTheyWereMade) {
-  OpenFor(2, 2);
-  ASSERT_TRUE(gate_->AddCredits({"c"}, 1).ok());
-  Step(0);
-  w(0).GoOn();
-  EXPECT_EQ(w(0).round, 1);
-  Step(1);
-  EXPECT_TRUE(w(1).is_waiting());
-  EXPECT_TRUE(gate_->Advance({"c"}, 1));
-  EXPECT_FALSE(w(0).Claim());
 }
 
 TEST_F(SyncGateTest, ACreditThatIsSpentLaterCarriesTheRoundInWhichItWasMade) {
@@ -493,7 +453,7 @@ TEST_F(SyncGateTest, AReportTellsThatNoChiefTakesTheRound) {
 TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
   std::vector<std::string> lines;
   const auto gate = std::make_shared<SyncGate>(
-      "g", seconds(5), [&](const std::string& line) { lines.push_back(line); });
+      "gate 'g'", seconds(5), [&](const std::string& line) { lines.push_back(line); });
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
   AdvanceClock(seconds(4));
   EXPECT_TRUE(lines.empty());
@@ -505,7 +465,7 @@ TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
 TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   int num_lines = 0;
   const auto gate =
-      std::make_shared<SyncGate>("g", seconds(5), [&](const std::string&) { ++num_lines; });
+      std::make_shared<SyncGate>("gate 'g'", seconds(5), [&](const std::string&) { ++num_lines; });
   const RecordedWaitPtr patient = BeginWait(gate, For::kReport, "", -1, std::chrono::hours(1));
   const RecordedWaitPtr opening = BeginWait(gate, For::kOpening, "w0");
   AdvanceClock(seconds(5));

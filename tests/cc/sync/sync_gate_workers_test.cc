@@ -31,19 +31,6 @@ TEST_F(SyncGateTest, AWorkerThatIsBackUnderAnotherNameIsNotWaitedForBesideItsSuc
   ASSERT_TRUE(successor.Claim());
 }
 
-TEST_F(SyncGateTest, AnotherRunOfAWorkerFreesTheSlotOfTheOneThatItReplaces) {
-  OpenFor(2, 2);
-  Step(0);
-  ASSERT_TRUE(w(1).Claim());  // Its host is lost, and the connection stays open.
-  Worker successor(gate_, "w1", "another run");
-  ASSERT_TRUE(successor.Claim());
-  EXPECT_EQ(successor.claim.slot, w(1).claim.slot);
-  EXPECT_TRUE(w(0).is_waiting());
-  w(1).Fail();
-  successor.Finish();
-  EXPECT_TRUE(gate_->Advance({"c"}, 1));
-}
-
 TEST_F(SyncGateTest, ARunThatWasReplacedGetsErrorsAndDisturbsNobody) {
   OpenFor(2, 2);
   Step(0);
@@ -74,6 +61,8 @@ TEST_F(SyncGateTest, AStepThatWasReplacedCompletesTheSlotThatItHasPushed) {
   ASSERT_TRUE(w(1).Claim());
   Worker successor(gate_, "w1", "another run");
   ASSERT_TRUE(successor.Claim());
+  EXPECT_EQ(successor.claim.slot, w(1).claim.slot);
+  EXPECT_TRUE(w(0).is_waiting());
   w(1).Finish();
   EXPECT_EQ(w(1).wait->code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(gate_->Advance({"c"}, 1));
@@ -126,22 +115,6 @@ TEST_F(SyncGateTest, AWorkerThatLeavesDuringAStepOfAnotherThreadHasLeft) {
   EXPECT_NE(gate_->Describe().find("left: w1"), std::string::npos);
 }
 
-TEST_F(SyncGateTest, AWorkerThatTellsOfItsFailureIsLostAtOnce) {
-  OpenFor(2, 2);
-  Step(1);
-  EXPECT_TRUE(gate_->Advance({"c"}, 1) || w(1).is_waiting());
-  ASSERT_TRUE(w(0).Claim());
-  w(0).Finish();
-  ASSERT_TRUE(gate_->Advance({"c"}, 1));
-  w(0).GoOn();
-  w(1).GoOn();
-  Step(0);
-  EXPECT_TRUE(w(0).is_waiting());
-  gate_->Leave("w1", RunOf("w1"), /*is_lost=*/true);
-  EXPECT_NE(gate_->Describe().find("lost: w1"), std::string::npos);
-  w(0).GoOn();
-}
-
 TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneLosesItsSlot) {
   OpenFor(2, 3);
   Step(0);
@@ -166,16 +139,6 @@ TEST_F(SyncGateTest, AWorkerThatIsLostBeforeItHasComeIsNotWaitedFor) {
   EXPECT_FALSE(w(0).is_waiting());
 }
 
-TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneTakesNoSlotFromOthers) {
-  OpenFor(2, 3);
-  ASSERT_TRUE(w(0).Claim());
-  ASSERT_TRUE(w(1).Claim());
-  gate_->Lose("w1");
-  ASSERT_TRUE(w(2).Claim());
-  EXPECT_EQ(w(2).claim.slot, w(1).claim.slot);
-  EXPECT_NE(w(2).claim.slot, w(0).claim.slot);
-}
-
 TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded) {
   OpenFor(2, 2);
   Step(0);
@@ -196,40 +159,6 @@ TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded)
   w(1).Finish(/*any_added=*/true);
   EXPECT_FALSE(w(1).was_dropped);
   EXPECT_EQ(gate_->state().num_dropped, 1);
-}
-
-TEST_F(SyncGateTest, AStepOfAWorkerWhosePlaceAnotherHasTakenGetsNoSlot) {
-  OpenFor(2, 2);
-  Step(0);
-  ASSERT_TRUE(gate_->Enter("w1", w(1).run, 1, &w(1).step).ok());
-  gate_->TakeOver();
-  w(0).GoOn();
-  Worker other(gate_, "other");
-  BeginSession(gate_, other.name, other.run);  // Two workers are expected, so it replaces w1.
-  EXPECT_FALSE(w(1).step->ClaimSlot().granted);
-  EXPECT_TRUE(other.Claim());
-}
-
-TEST_F(SyncGateTest, AStepThatGoesOnDoesNotBringBackAWorkerThatHasLeft) {
-  OpenFor(2, 2);
-  Step(0);
-  ASSERT_TRUE(gate_->Enter("w1", w(1).run, 1, &w(1).step).ok());
-  gate_->TakeOver();
-  gate_->Leave("w1", w(1).run, /*is_lost=*/false);
-  EXPECT_TRUE(w(1).step->ClaimSlot().granted);
-  w(1).Fail();
-  EXPECT_NE(gate_->Describe().find("left: w1"), std::string::npos) << gate_->Describe();
-}
-
-TEST_F(SyncGateTest, ANewWorkerReplacesTheOneWhoseStepEndedFirst) {
-  OpenFor(3, 2);
-  ASSERT_TRUE(w(0).Claim());
-  ASSERT_TRUE(w(1).Claim());
-  w(1).step->Done(/*any_added=*/true);
-  w(0).step->Done(/*any_added=*/true);
-  Worker other(gate_, "other");
-  ASSERT_TRUE(other.Claim());
-  EXPECT_NE(gate_->Describe().find("between steps: w0"), std::string::npos) << gate_->Describe();
 }
 
 // A worker that gives up its wait and tries again makes no progress.
@@ -284,24 +213,6 @@ TEST_F(SyncGateTest, ANewSessionOfAWorkerEndsTheStepsOfItsOldOne) {
   EXPECT_TRUE(third.Claim());
 }
 
-TEST_F(SyncGateTest, ALateStepOfAnEarlierSessionSaysNothingAboutTheNewOne) {
-  OpenFor(3, 2);
-  ASSERT_TRUE(w(1).Claim());
-  BeginSession(gate_, "w1");
-  Worker session(gate_, "w1");
-  ASSERT_TRUE(session.Claim());
-  session.Fail();
-  ASSERT_NE(gate_->Describe().find("lost: w1"), std::string::npos);
-  EXPECT_TRUE(w(1).step->Done(false));
-  EXPECT_NE(gate_->Describe().find("lost: w1"), std::string::npos);  // It is still lost.
-
-  w(1).round = session.round;
-  ASSERT_TRUE(w(1).Claim());
-  BeginSession(gate_, "w1");
-  w(1).Fail();
-  EXPECT_NE(gate_->Describe().find("between steps: w0, w1"), std::string::npos);
-}
-
 TEST_F(SyncGateTest, AChiefWhoseRunWasReplacedAsAWorkerEndsNoWaitOfItsSuccessor) {
   const RecordedWaitPtr old = BeginWait(gate_, For::kOpening, "w0", 0, {}, "old");
   const RecordedWaitPtr wait = BeginWait(gate_, For::kOpening, "w0", 0, {}, "new");
@@ -309,55 +220,6 @@ TEST_F(SyncGateTest, AChiefWhoseRunWasReplacedAsAWorkerEndsNoWaitOfItsSuccessor)
   ASSERT_TRUE(gate_->Prepare({"old"}, 0, /*volunteers=*/false, &prepared, "w0").ok());
   EXPECT_TRUE(prepared.begins);
   EXPECT_FALSE(wait->has_ended());
-}
-
-// Both chiefs are the worker w0 as well. The name of a chief is the run of its worker.
-TEST_F(SyncGateTest, AChiefThatIsAWorkerTooAndWasReplacedDisturbsNoStepOfItsSuccessor) {
-  SyncGate::Options options;
-  options.num_workers = options.num_slots = 2;
-  const auto open = [&](const std::string& run) {
-    SyncGate::Prepared prepared;
-    EXPECT_TRUE(gate_->Prepare({run}, 0, /*volunteers=*/false, &prepared, "w0").ok());
-    EXPECT_TRUE(gate_->Open({run}, prepared.round, options, /*volunteers=*/false).ok());
-    return prepared.round;
-  };
-  Worker old(gate_, "w0", "old"), successor(gate_, "w0", "successor"), other(gate_, "w1");
-  old.round = open("old");
-  std::unique_ptr<WorkerStep> late;
-  ASSERT_TRUE(gate_->Enter("w0", "old", old.round, &late).ok());
-  EXPECT_TRUE(old.Claim());
-  successor.round = other.round = open("successor");
-  EXPECT_TRUE(successor.Claim());
-  EXPECT_TRUE(other.Claim());
-
-  const auto make_late_calls = [&] {
-    EXPECT_EQ(BeginWait(gate_, For::kOpening, "w0", 0, {}, "old")->code(),
-              StatusCode::kFailedPrecondition);
-    gate_->Leave("w0", "old", /*is_lost=*/true);
-    SyncGate::Prepared prepared;  // Its queue runner volunteers.
-    EXPECT_TRUE(gate_->Prepare({"old"}, 0, /*volunteers=*/true, &prepared, "w0").ok());
-    EXPECT_FALSE(prepared.is_chief);
-    EXPECT_FALSE(old.Claim());
-  };
-  make_late_calls();
-  EXPECT_FALSE(late->ClaimSlot().granted);
-  EXPECT_TRUE(late->Done(/*any_added=*/false));
-  successor.Finish();
-  EXPECT_FALSE(successor.was_dropped);
-  make_late_calls();
-  EXPECT_TRUE(successor.is_waiting());
-  EXPECT_EQ(gate_->state().num_complete, 1);
-  other.Finish();
-  EXPECT_TRUE(gate_->Advance({"successor"}, successor.round));
-  successor.GoOn();
-  EXPECT_TRUE(successor.Claim());
-
-  // Not even if it takes the gate back, in which its steps stay those of a replaced run.
-  old.round = open("old");
-  EXPECT_FALSE(old.Claim());
-  successor.step.reset();
-  successor.round = old.round;
-  EXPECT_TRUE(successor.Claim());
 }
 
 TEST_F(SyncGateTest, AWorkerThatNobodyKnowsIsNotLostIfAllAreKnown) {

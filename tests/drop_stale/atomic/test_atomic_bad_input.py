@@ -36,7 +36,7 @@ def test_inputs_that_are_no_scalars_are_refused(ours):
                 ):
                     with refused(BadArgument, name, "scalar", "staleness gate 'my_step"):
                         session.run(decision.accepted, feed)
-                with refused(BadArgument, "applied", "scalar"):
+                with refused(BadArgument, "applied", "scalar", "staleness gate 'my_step"):
                     session.run(end, {applied: zeros.astype(bool)})
             assert session.run(gate.num_dropped()) == 0
             assert session.run(gate.num_accepted()) == 0

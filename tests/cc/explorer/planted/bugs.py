@@ -86,8 +86,11 @@ BUGS = [
         breaks="A take that has failed is completed while its workspace is in use.",
         program="sparse",
         file="accumulator/accumulator.cc",
-        old="  call->ended.Add(std::move(take));\n",
-        new="  MutexUnlock unlock(&mu_);\n  take->Complete();\n",
+        old="  take->EndWait(&call->ended);\n",
+        new="  const TakePtr ended = take->shared_from_this();\n"
+        "  if (take->is_waiting()) take->Leave();\n"
+        "  MutexUnlock unlock(&mu_);\n"
+        "  ended->Complete();\n",
     ),
     Bug(
         breaks="A float32 sum is freed while a fold adds to it.",
@@ -371,8 +374,8 @@ BUGS = [
         breaks="A decision is made about a step that was read before another decision.",
         program="staleness",
         file="staleness/staleness_gate.h",
-        old="return num_changes_.load() == num_changes;",
-        new="return true;",
+        old="if (num_changes_.load() == num_changes) {",
+        new="{",
     ),
     Bug(
         breaks="A decision is made about a step that was read before another update ended.",

@@ -125,7 +125,6 @@ AccumulatorRun<Gradients>::AccumulatorRun()
 template <class Gradients>
 Accumulator::Options AccumulatorRun<Gradients>::DrawOptions() {
   Accumulator::Options options;
-  options.name = "a";
   options.new_sum = Gradients::kNewSum;
   if (Chance(50)) {
     options.stall_timeout = std::chrono::milliseconds(1);

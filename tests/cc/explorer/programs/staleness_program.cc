@@ -53,7 +53,6 @@ class StalenessRun {
 
   const int64_t first_ = Chance(90) ? Draw(3) : INT64_MAX - 3;
   const int64_t limit_ = Draw(4);
-  const bool reads_slowly_ = Chance(40);  // Like a variable in the memory of a device.
   const bool has_failures_ = Chance(33);
   const bool has_writes_ = Chance(25);  // Increments that the gate does not know of, and others.
   const int refuse_new_percent_ = Chance(75) ? 0 : 30;
@@ -64,7 +63,7 @@ class StalenessRun {
 
 bool StalenessRun::ReadStep(Update* update, int64_t* step) {
   const NewPermit permit;
-  if (HoldsLock() == reads_slowly_) Fail("the variable is read under another lock than expected");
+  if (HoldsLock()) Fail("the variable is read under a lock");
   Point("reads the step");
   if (has_failures_ && Chance(5)) return false;
   update->read = *step = variable_;
@@ -78,12 +77,8 @@ bool StalenessRun::Decide(Update* update) {
   const auto read = [&](int64_t* step) { return ReadStep(update, step); };
   const NewRefusal refusal(refuse_new_percent_);
   const bool is_decided =
-      reads_slowly_
-          ? gate_.DecideAfterReading(update->counter, update->local_step, limit_, read,
-                                     &update->decision)
-          : gate_.Decide(update->counter, update->local_step, limit_, read, &update->decision);
-  Reached(reads_slowly_ ? "StalenessGate::DecideAfterReading" : "StalenessGate::Decide",
-          is_decided);
+      gate_.Decide(update->counter, update->local_step, limit_, read, &update->decision);
+  Reached("StalenessGate::Decide", is_decided);
   return is_decided;
 }
 
@@ -155,7 +150,7 @@ bool StalenessRun::Run() {
   if (!RunFibers()) return false;
   CheckDecisions();
   if (!has_writes_ && !has_failures_) CheckSteps();
-  if (!has_writes_ && !reads_slowly_) CheckBounds();
+  if (!has_writes_) CheckBounds();
   CheckCounts();
   return true;
 }
@@ -190,7 +185,7 @@ void StalenessRun::CheckSteps() const {
   }
 }
 
-// The order of the reads is that of the decisions, because both are under the gate's lock.
+// The order of the last reads is that of the decisions: a read before another decision is repeated.
 void StalenessRun::CheckBounds() const {
   for (const auto& thread : updates_) {
     for (const Update& update : thread) {

@@ -75,7 +75,6 @@ TowerRun<Gradients>::TowerRun() {
 template <class Gradients>
 Accumulator::Options TowerRun<Gradients>::DrawOptions() {
   Accumulator::Options options;
-  options.name = "tower";
   options.new_sum = Gradients::kNewSum;
   options.sum.budget = &budget_;
   gradients_.Set(&options.sum);

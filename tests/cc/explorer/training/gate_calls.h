@@ -80,8 +80,8 @@ inline void BeginWait(SyncGate& gate, const GateWait::Ptr& wait) {
 inline void CancelWait(SyncGate& gate, const GateWait::Ptr& wait) {
   Retry("SyncGate::Cancel", [&] { gate.Cancel(wait); });
 }
-inline StatusCode CodeOf(SyncGate& gate, const GateWait& wait) {
-  return Retry("SyncGate::StatusOf", [&] { return gate.StatusOf(wait).code(); });
+inline StatusCode CodeOf(const GateWait& wait) {
+  return Retry("GateWait::status", [&] { return wait.status().code(); });
 }
 
 // The operations of a chief. They return whether they were accepted.

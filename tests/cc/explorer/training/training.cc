@@ -46,7 +46,6 @@ Training::Training(bool pushes_bundles)
   const int num_accumulators = 1 + Draw(3);
   for (int i = 0; i < num_accumulators; ++i) {
     Accumulator::Options options;
-    options.name = "a";
     options.new_sum = NewDenseSum;
     options.sum.budget = &budget_;
     options.sum.type = ElementType::kInt64;
@@ -54,12 +53,13 @@ Training::Training(bool pushes_bundles)
     options.sum.max_pending = 2;
     accumulators_.push_back(std::make_unique<Accumulator>(options));
   }
-  gate_ = std::make_shared<SyncGate>("g", std::chrono::nanoseconds(Draw(2)), [](const auto& line) {
-    const NewPermit permit;
-    if (line.empty()) Fail("the gate logs an empty line");
-    if (HoldsLock()) Fail("the gate logs under a lock");
-    Point("logs");
-  });
+  gate_ = std::make_shared<SyncGate>("gate 'g'", std::chrono::nanoseconds(Draw(2)),
+                                     [](const auto& line) {
+                                       const NewPermit permit;
+                                       if (line.empty()) Fail("the gate logs an empty line");
+                                       if (HoldsLock()) Fail("the gate logs under a lock");
+                                       Point("logs");
+                                     });
 }
 
 bool Training::Run() {
@@ -155,7 +155,7 @@ Training::WaitEnd Training::Await(GateWait::For what, const Actor& who, int64_t 
   BeginWait(*gate_, wait);
   while (*num_ends == 0) BlockOn(num_ends.get(), "waits at the gate");
   waits_.erase(position);
-  return {CodeOf(*gate_, *wait), wait->round};
+  return {CodeOf(*wait), wait->round};
 }
 
 void Training::CancelWaits() {
