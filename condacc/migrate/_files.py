@@ -9,7 +9,6 @@ import importlib
 import io
 import multiprocessing
 import os
-import signal
 import stat
 import tempfile
 import tokenize
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from condacc import _python2
+from condacc._interrupts import held_back
 from condacc.migrate._findings import Outcome
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def migrate_files(
         for first in range(number)
     ]
     try:
-        with _without_interrupts():
+        with held_back():
             for child, (_, writer) in zip(children, pipes, strict=True):
                 child.start()
                 writer.close()
@@ -216,16 +216,6 @@ def _send_results(
     with contextlib.suppress(BrokenPipeError):
         for file in files[first :: len(pipes)]:
             own.send(migrate(file))
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Blocks Ctrl-C in this context, and for good in processes that are forked in it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def with_progress(
