@@ -31,8 +31,8 @@ def held_back() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in held:
-            signal.raise_signal(number)
+        for each in held:
+            signal.raise_signal(each)
 
 
 def exit_on_interrupt() -> None:
