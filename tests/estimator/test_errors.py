@@ -124,7 +124,7 @@ def test_what_only_the_package_can_do_is_refused_with_its_name(make, name):
 
 
 def test_what_is_no_hook_is_refused(tmp_path):
-    model, match = new_estimator(tmp_path), "Hooks must be a SessionRunHook, given: print"
+    model, match = new_estimator(tmp_path), "must be SessionRunHook instances, given: print"
     for run in (
         lambda: model.train(lambda: input_fn(), hooks=["print"]),
         lambda: model.evaluate(lambda: input_fn(), hooks=["print"]),
