@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from condacc import _times
 from condacc.launch._cluster import Place
@@ -23,27 +23,6 @@ _FORWARDED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 _OTHER_SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGCHLD)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The options of the launcher.
-
-    Attributes:
-        restarts: How many times each lost task is started again.
-        end_secs: Time for parameter servers to end by themselves after the training.
-        grace_secs: Time for all other tasks to end by themselves when the training cannot continue.
-        frozen_secs: Silence after which a task is reported.
-        lost_secs: Silence after which a task is killed; 0 for never.
-        hides_log: Whether the C++ log of TensorFlow is hidden in all tasks.
-    """
-
-    restarts: int
-    end_secs: float
-    grace_secs: float
-    frozen_secs: float
-    lost_secs: float
-    hides_log: bool
-
-
 class Launcher:
     """Runs the tasks of a cluster.
 
@@ -51,11 +30,23 @@ class Launcher:
     """
 
     def __init__(
-        self, settings: Settings, cluster: Sequence[Place], command: Sequence[str], output: Output
+        self,
+        options: argparse.Namespace,
+        cluster: Sequence[Place],
+        command: Sequence[str],
+        output: Output,
     ) -> None:
-        self._settings = settings
+        """Makes a launcher that has started nothing.
+
+        Args:
+            options: The options of the command line, by their names.
+            cluster: The places of the tasks.
+            command: The command of each task, before its place is filled in.
+            output: What copies the output of the tasks.
+        """
+        self._restarts: int = options.restarts
         self._output = output
-        defaults = {_LOG_LEVEL: _NOTHING} if settings.hides_log else {}
+        defaults = {_LOG_LEVEL: _NOTHING} if options.hide_tensorflow_log else {}
         self._tasks = [Task(place, cluster, command, defaults) for place in cluster]
         self._interrupted_by: int | None = None
         self._interrupted_at = 0.0
@@ -63,9 +54,9 @@ class Launcher:
         self._paused_secs = 0.0
         self._signals = Signals((*_ENDING_SIGNALS, *_FORWARDED_SIGNALS, *_OTHER_SIGNALS))
         self._silences = Silences(
-            settings.frozen_secs, settings.lost_secs, output.say, self._signals.wake
+            options.frozen_secs, options.lost_secs, output.say, self._signals.wake
         )
-        self._endings = Endings(self._tasks, settings.end_secs, settings.grace_secs, output.say)
+        self._endings = Endings(self._tasks, options.end_secs, options.grace_secs, output.say)
 
     def run(self) -> int:
         """Runs the tasks to their end and returns the exit status."""
@@ -130,9 +121,7 @@ class Launcher:
     def _start(self, task: Task) -> None:
         restarting = task.status is not None
         error = task.start(self._now(), self._guard)
-        again = (
-            f" again: restart {task.restarts} of {self._settings.restarts}" if restarting else ""
-        )
+        again = f" again: restart {task.restarts} of {self._restarts}" if restarting else ""
         if error is not None or task.process is None:
             self._output.say(f"{task.name} cannot be started{again}: {error}.", task.name)
             self._on_end(task)
@@ -156,9 +145,9 @@ class Launcher:
         told = f"{task.name} is lost: {how_it_ended(task.status)}."
         if self._endings.has_begun:
             told += f" It is not restarted: {self._endings.reason}."
-        elif task.restarts < self._settings.restarts:
+        elif task.restarts < self._restarts:
             delay = task.restart_later(self._now())
-            number = f"{task.restarts + 1} of {self._settings.restarts}"
+            number = f"{task.restarts + 1} of {self._restarts}"
             told += f" Restart {number} follows" + (f" in {delay:g} s." if delay else ".")
         else:
             told += " No restarts are left."
