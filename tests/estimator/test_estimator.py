@@ -35,15 +35,15 @@ def test_a_legacy_program_runs_from_end_to_end(num_towers: int, tmp_path: Path):
     w = momentum_steps(10)
     np.testing.assert_allclose(model.get_variable_value("w"), w, rtol=1e-4)
 
-    values = model.evaluate(lambda: input_fn(), name="here")
+    values = model.evaluate(input_fn, name="here")
     error = np.mean((X @ w - Y) ** 2)
     assert values["global_step"] == 10
     np.testing.assert_allclose([values["mse"], values["loss"]], error, rtol=1e-4)
 
-    predictions = list(model.predict(lambda: input_fn()))
+    predictions = list(model.predict(input_fn))
     np.testing.assert_allclose([each["y"] for each in predictions], X @ w, rtol=1e-4)
     assert all(each["negative"] == -each["y"] for each in predictions)
-    batches = list(model.predict(lambda: input_fn(), ["y"], yield_single_examples=False))
+    batches = list(model.predict(input_fn, ["y"], yield_single_examples=False))
     assert [list(each) for each in batches] == [["y"]] * 2 and batches[0]["y"].shape == (4,)
 
     raw = export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
@@ -64,7 +64,7 @@ def test_training_goes_on_from_the_last_checkpoint(tmp_path: Path):
     model.train(lambda: input_fn(5), max_steps=6)
     # The checkpoint also restores the slots of the optimizer.
     np.testing.assert_allclose(model.get_variable_value("w"), momentum_steps(6), rtol=1e-4)
-    assert model.evaluate(lambda: input_fn(), steps=1)["global_step"] == 6
+    assert model.evaluate(input_fn, steps=1)["global_step"] == 6
     assert {"w", "w/Momentum", "global_step"} <= set(model.get_variable_names())
 
 
@@ -77,8 +77,8 @@ def test_checkpoints_and_summaries_are_written(tmp_path: Path):
         log_step_count_steps=3,
     )
     model.train(lambda: input_fn(5), steps=7)
-    values = model.evaluate(lambda: input_fn())
-    model.evaluate(lambda: input_fn(), name="other")
+    values = model.evaluate(input_fn)
+    model.evaluate(input_fn, name="other")
     state = tf.train.get_checkpoint_state(str(tmp_path))
     names = [Path(path).name for path in state.all_model_checkpoint_paths]
     assert names == ["model.ckpt-6", "model.ckpt-7"]
@@ -97,27 +97,6 @@ def test_checkpoints_and_summaries_are_written(tmp_path: Path):
     assert [step for step, _ in losses] == [1, 3, 5, 7]
     for folder in ("eval", "eval_other"):
         assert summaries(tmp_path / folder)["mse"] == [(7, values["mse"])]
-
-
-def test_hooks_run_and_listeners_are_told(tmp_path: Path):
-    seen: list[str] = []
-
-    class Hook(v1.train.SessionRunHook):
-        def after_run(self, run_context, run_values):
-            seen.append("run")
-
-    class Listener(v1.train.CheckpointSaverListener):
-        def after_save(self, session, global_step_value):
-            seen.append(f"saved {global_step_value}")
-
-    model = new_estimator(tmp_path)
-    model.train(lambda: input_fn(5), [Hook()], steps=2, saving_listeners=[Listener()])
-    assert seen == ["saved 0", "run", "run", "saved 2"]
-    seen.clear()
-    model.evaluate(lambda: input_fn(), hooks=[Hook()])
-    assert seen == ["run", "run"]
-    list(model.predict(lambda: input_fn(), hooks=[Hook()]))
-    assert seen == ["run"] * 4
 
 
 def test_a_hook_of_the_callers_that_saves_takes_the_place_of_its_own(tmp_path: Path):
@@ -170,9 +149,9 @@ def test_an_input_fn_may_return_tensors_and_have_arguments(tmp_path: Path):
 
 def test_without_a_checkpoint_a_fresh_model_is_evaluated_and_predicts(tmp_path: Path):
     model = new_estimator(tmp_path)
-    values = model.evaluate(lambda: input_fn())
+    values = model.evaluate(input_fn)
     np.testing.assert_allclose(values["mse"], np.mean(Y**2), rtol=1e-5)
-    assert {float(each["y"]) for each in model.predict(lambda: input_fn())} == {0.0}
+    assert {float(each["y"]) for each in model.predict(input_fn)} == {0.0}
     with pytest.raises(ValueError, match="Couldn't find trained model at"):
         model.export_saved_model(tmp_path / "export", lambda: None)
 
@@ -180,7 +159,7 @@ def test_without_a_checkpoint_a_fresh_model_is_evaluated_and_predicts(tmp_path: 
 def test_a_prediction_leaves_the_callers_graph_alone(tmp_path: Path):
     model = new_estimator(tmp_path)
     with tf.Graph().as_default() as graph:
-        predictions = model.predict(lambda: input_fn())
+        predictions = model.predict(input_fn)
         next(predictions)
         assert v1.get_default_graph() is graph
         predictions.close()

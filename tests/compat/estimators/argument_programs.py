@@ -141,13 +141,15 @@ def signatures(e: ModuleType, folder: Path) -> Any:
         **{name: getattr(e, name) for name in ("TrainSpec", "EvalSpec", "Estimator")},
         **{name: getattr(e, name) for name in ("RunConfig", "train_and_evaluate")},
         **{name: getattr(e.Estimator, name) for name in ("train", "evaluate", "predict")},
+        "EstimatorSpec": e.EstimatorSpec.__new__,
         "export_savedmodel": e.Estimator.export_savedmodel,
         "numpy_input_fn": e.inputs.numpy_input_fn,
     }
     simple = (int, float, str, bool, type(None))
-    return {
+    modes = [e.ModeKeys.TRAIN, e.ModeKeys.EVAL, e.ModeKeys.PREDICT]
+    return {"modes": modes} | {
         name: [
-            [p.name, p.kind.name, p.default if isinstance(p.default, simple) else "an object"]
+            [p.name, p.default if isinstance(p.default, simple) else "an object"]
             for p in inspect.signature(function).parameters.values()
         ]
         for name, function in functions.items()

@@ -88,12 +88,12 @@ def missing_names(e: ModuleType, folder: Path) -> Any:
         lambda: exec(from_import),
         lambda: e.__wrapped__,
     ]
-    return [message(call) for call in calls]
+    return [message(call).partition(". tf_condacc itself has ")[0] for call in calls]
 
 
 def names(e: ModuleType, folder: Path) -> Any:
     return [
-        dir(e),
+        [hasattr(e, name) for name in ("TrainSpec", "export", "TowerOptimizer")],
         e.Estimator is estimator.Estimator,
         e.StopAtStepHook is v1.train.StopAtStepHook,
     ]
