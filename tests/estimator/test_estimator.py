@@ -166,6 +166,27 @@ def test_a_prediction_leaves_the_callers_graph_alone(tmp_path: Path):
         assert v1.get_default_graph() is graph
 
 
+@pytest.mark.parametrize("kind", ["sparse", "ragged", "scalar", "one sparse"])
+def test_predictions_that_are_no_dense_batch_come_whole_or_not_at_all(kind: str, tmp_path):
+    make = {
+        "sparse": lambda x: {"y": tf.sparse.from_dense(x), "x": x},
+        "ragged": lambda x: {"y": tf.RaggedTensor.from_tensor(x)},
+        "scalar": lambda x: {"y": tf.reduce_sum(x)},
+        "one sparse": tf.sparse.from_dense,
+    }[kind]
+
+    def any_model_fn(features, mode):
+        return EstimatorSpec(mode, predictions=make(features["x"]))
+
+    model = Estimator(any_model_fn, model_dir=str(tmp_path))
+    with pytest.raises(ValueError, match="yield one by one, got .* as '(y|predictions)'"):
+        next(model.predict(input_fn))
+    whole = next(model.predict(input_fn, yield_single_examples=False))
+    y = whole["y"] if isinstance(whole, dict) else whole
+    numbers = y if kind == "scalar" else y.values
+    np.testing.assert_allclose(np.sum(numbers), np.sum(X[:4]))
+
+
 @pytest.mark.parametrize("num_towers", [1, 2])
 def test_a_model_that_gives_predictions_only_is_exported(num_towers: int, tmp_path: Path):
     def predictions_model_fn(features, labels, mode):

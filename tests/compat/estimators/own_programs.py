@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -180,7 +181,32 @@ def a_configuration_may_be_a_subclass(e: ModuleType, folder: Path) -> Any:
     return [seen, message(lambda: setattr(config, "tf_random_seed", 4))]
 
 
+def what_only_the_package_has_is_refused(e: ModuleType, folder: Path) -> Any:
+    """Returns errors of arguments, and of specs of another type that lack what a mode requires.
+
+    The last value shows that predictions which no signature may have are not exported.
+    """
+
+    def other(**fields: Any) -> Any:
+        def model_fn(features, mode):
+            made = {name: tf.constant(value) for name, value in fields.items()}
+            return types.SimpleNamespace(**dict.fromkeys(e.EstimatorSpec._fields) | made)
+
+        return e.Estimator(model_fn)
+
+    return [
+        message(lambda: e.Estimator(lambda features: None, warm_start_from="folder")),
+        message(lambda: e.EvalSpec(programs.input_fn, exporters=["mine"])),
+        message(lambda: other(loss=0.0).train(programs.input_fn)),
+        message(lambda: other(train_op=0.0).train(programs.input_fn)),
+        message(lambda: other().evaluate(programs.input_fn)),
+        message(lambda: next(other().predict(programs.input_fn))),
+        e.EstimatorSpec("infer", {("a", 1): tf.zeros([1])}, export_outputs={}).export_outputs,
+    ]
+
+
 PROGRAMS = (
+    what_only_the_package_has_is_refused,
     missing_names,
     names,
     a_subclass_overrides_methods,
