@@ -93,8 +93,11 @@ def main(arguments: Sequence[str]) -> int:
         if library is not None and not options.force:
             print(f"There is already a library for TensorFlow {version}: {library.file}")
             return 0
-        library = compile_library(sys.executable, libraries.sources_folder(), _target_folder())
-    except (BuildError, libraries.NoSourcesError) as error:
+        package = libraries.package_folder()
+        # The cache is in the home directory, without which there is a RuntimeError.
+        folder = package if libraries.is_source_tree(package) else libraries.cache_folder()
+        library = compile_library(sys.executable, libraries.sources_folder(), folder)
+    except (BuildError, libraries.NoSourcesError, RuntimeError) as error:
         print(f"condacc build: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -102,19 +105,6 @@ def main(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     print(f"Built {library.file}")
     return 0
-
-
-def _target_folder() -> Path:
-    """Returns the folder for the library: the package in a source tree, else the user's cache.
-
-    Raises:
-        BuildError: The user has no home directory.
-    """
-    package = libraries.package_folder()
-    try:
-        return package if libraries.is_source_tree(package) else libraries.cache_folder()
-    except RuntimeError as error:
-        raise BuildError(str(error)) from error
 
 
 def compile_library(

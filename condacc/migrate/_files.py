@@ -104,7 +104,8 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
         if not os.path.isfile(path):
             raise OSError("it is not a regular file")
         data = Path(path).read_bytes()
-        encoding = _encoding(data, is_notebook)
+        detect = tokenize.detect_encoding
+        encoding = "utf-8" if is_notebook else detect(io.BytesIO(data).readline)[0]
         old = data.decode(encoding)
         if old.encode(encoding) != data:
             raise ValueError(f"its text cannot be written as {encoding} without other changes")
@@ -128,12 +129,6 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
         return FileResult(path, error=str(error))
     except Exception as error:  # One file must not stop the others.
         return FileResult(path, error=f"it was not understood: {type(error).__name__}: {error}")
-
-
-def _encoding(data: bytes, is_notebook: bool) -> str:
-    if is_notebook:
-        return "utf-8"
-    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
 
 
 def write_file(result: FileResult) -> None:

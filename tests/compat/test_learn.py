@@ -98,15 +98,6 @@ def learn():
     return learn
 
 
-def test_methods_that_are_not_provided_have_a_way_out(learn, tmp_path):
-    estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
-    with pytest.raises(AttributeError, match="not provided. Use export_savedmodel"):
-        _ = estimator.export
-    assert not hasattr(estimator, "get_params") and not hasattr(estimator, "set_params")
-    with pytest.raises(AttributeError, match="object has no attribute 'no_such_name'"):
-        _ = estimator.no_such_name
-
-
 def test_arrays_as_arguments_have_a_way_out(learn, tmp_path):
     estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
     with pytest.raises(ValueError, match=r"fit: x and y must be None. .*numpy_input_fn"):

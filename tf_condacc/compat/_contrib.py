@@ -156,20 +156,6 @@ def find(path: str, name: str) -> Any:
     raise missing(path, name)
 
 
-def why_no_module(path: str) -> Missing:
-    """Returns the error for a path below ``tf.contrib`` that is not the path of a module.
-
-    Python looks for a name of ``from tensorflow.contrib.rnn import GRUCell`` among modules, if the
-    module does not have it as an attribute.
-    """
-    parent, _, name = path.rpartition(".")
-    try:
-        find(parent, name)
-    except Missing as error:
-        return error
-    return missing(parent, name)
-
-
 def names_of(path: str) -> list[str]:
     """Returns the names of a module of ``tf.contrib``, other than those of modules below it.
 

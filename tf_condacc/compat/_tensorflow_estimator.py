@@ -111,11 +111,6 @@ class _Exports:
         """Does nothing."""
 
 
-def _should_run_distribute_coordinator(config: Any) -> bool:
-    del config
-    return False
-
-
 def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
     """Sets up a RunConfig with a strategy of ``tf.distribute``, in one process.
 
@@ -144,20 +139,17 @@ def _stub(name: str, **contents: Any) -> ModuleType:
 def _stub_modules() -> list[ModuleType]:
     """Returns new stubs of the modules that tensorflow_estimator 2.15 imports."""
     coordinator: dict[str, Callable[..., Any]] = {
-        "should_run_distribute_coordinator": _should_run_distribute_coordinator,
+        "should_run_distribute_coordinator": lambda config: False,
         "init_run_config": _init_run_config,
     }
+    optimizers = {name: type(name, (), {}) for name in _TPU_OPTIMIZERS}
     return [
         _stub("tensorflow.python.distribute.estimator_training", **coordinator),
         _stub("tensorflow.python.tpu.session_support"),
-        _stub("tensorflow.python.tpu.tpu_embedding", **_optimizers()),
+        _stub("tensorflow.python.tpu.tpu_embedding", **optimizers),
         _stub("tensorflow.python.tpu.tpu_embedding_gradient"),
         _stub("tensorflow_estimator.python.estimator.estimator_export", estimator_export=_Exports),
     ]
-
-
-def _optimizers() -> dict[str, type]:
-    return {name: type(name, (), {}) for name in _TPU_OPTIMIZERS}
 
 
 def _accept_our_specs(estimator: ModuleType) -> None:

@@ -142,9 +142,6 @@ def build_raw_serving_input_receiver_fn(
         features: A dictionary from names to tensors `[n, …]`. The placeholders get their dtypes
             and, apart from the first dimension, their shapes.
         default_batch_size: First dimension of the placeholders; None if unknown.
-
-    Returns:
-        A function without arguments that returns a `ServingInputReceiver`.
     """
     specs = {
         name: (tensor.dtype, [default_batch_size, *tensor.shape[1:]])
@@ -171,9 +168,6 @@ def build_parsing_serving_input_receiver_fn(
     Args:
         feature_spec: The features to parse, as ``tf.io.parse_example`` takes them.
         default_batch_size: Number of examples; None if unknown.
-
-    Returns:
-        A function without arguments that returns a `ServingInputReceiver`.
     """
 
     def serving_input_receiver_fn() -> ServingInputReceiver:

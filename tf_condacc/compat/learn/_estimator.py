@@ -18,13 +18,6 @@ from tf_condacc.compat.learn._model_fn import ModelFnOps
 from tf_condacc.compat.learn._predictions import batches_of, examples_of
 from tf_condacc.compat.learn._run_config import RunConfig
 
-_SKLEARN = "Keep the arguments of the constructor in the program, and make a new Estimator."
-_MISSING_METHODS = {
-    "export": "Use export_savedmodel.",
-    "get_params": _SKLEARN,
-    "set_params": _SKLEARN,
-}
-
 
 class NotFittedError(ValueError, AttributeError):
     """An Estimator has no checkpoint. Mirrors ``tf.contrib.learn.NotFittedError``."""
@@ -285,11 +278,6 @@ class Estimator:
             )
         finally:
             self._default_output = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _MISSING_METHODS:
-            raise AttributeError(f"Estimator.{name} is not provided. {_MISSING_METHODS[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _spec(self, features: Nested, labels: Nested, mode: str, config: Any) -> Any:
         """Calls the `model_fn`, and returns an ``EstimatorSpec``."""
