@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from condacc import build, libraries
 from tests.command.processes import ROOT
+from tests.processes.launched import wait_until_gone
 from tests.support.waiting import PATIENCE_SECS, until
 
 # A source with the include path of a real one, and TensorFlow's headers.
@@ -92,15 +93,6 @@ def says_that_it_started(file: Path) -> str:
     return f"echo $$ >{file}.new; mv {file}.new {file}"
 
 
-def is_running(started: Path) -> bool:
-    """Returns whether the process that has written its id is still there."""
-    try:
-        os.kill(int(started.read_text()), 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.install
 def test_library_is_built_for_the_installed_tensorflow(sources, lines, tmp_path):
     library = build.compile_library(sys.executable, sources, tmp_path / "new", lines.append)
@@ -146,7 +138,7 @@ def test_the_first_error_ends_the_other_compilers(monkeypatch, python, sources, 
     monkeypatch.setattr(build, "num_jobs", lambda: 2)
     with pytest.raises(build.BuildError, match="Stop here"):
         build.compile_library(python, sources, tmp_path / "new", print)
-    until(lambda: not is_running(started), "the other compiler is gone")
+    wait_until_gone(int(started.read_text()))
 
 
 def test_the_current_folder_does_not_matter(monkeypatch, python, sources, tmp_path):
@@ -273,7 +265,7 @@ def test_an_interrupted_build_leaves_the_former_library_and_no_compiler(
     if number == signal.SIGINT:
         assert errors.endswith("condacc build: interrupted; no library was changed\n")
     assert "Traceback" not in errors
-    until(lambda: not is_running(started), "the compiler is gone")
+    wait_until_gone(int(started.read_text()))
     assert list(scratch.iterdir()) == []
     assert left == "the former library\n"
 

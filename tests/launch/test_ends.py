@@ -15,7 +15,6 @@ from tests.processes import terminal
 from tests.processes.launched import (
     is_stopped,
     launch_arguments,
-    launchers,
     task_command,
     wait_until_gone,
 )
@@ -27,11 +26,6 @@ STUBBORN = (
     "print('ready')\n"
     "wait()"
 )
-
-
-@pytest.fixture
-def launch(tmp_path):
-    yield from launchers(tmp_path)
 
 
 def test_a_parameter_server_may_end_by_itself(launch):
