@@ -9,9 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.estimator.linear_model import X, Y, input_fn, new_estimator
-from tests.support.tower_support import cpus
-from tf_condacc import TowerOptimizer, replicate_model_fn
-from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
+from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, export
 from tf_condacc.estimator._saved_models import _new_folder
 
 v1 = tf.compat.v1
@@ -185,34 +183,6 @@ def test_predictions_that_are_no_dense_batch_come_whole_or_not_at_all(kind: str,
     y = whole["y"] if isinstance(whole, dict) else whole
     numbers = y if kind == "scalar" else y.values
     np.testing.assert_allclose(np.sum(numbers), np.sum(X[:4]))
-
-
-@pytest.mark.parametrize("num_towers", [1, 2])
-def test_a_model_that_gives_predictions_only_is_exported(num_towers: int, tmp_path: Path):
-    def predictions_model_fn(features, labels, mode):
-        y = 2 * features["x"]
-        if mode == ModeKeys.PREDICT:
-            return EstimatorSpec(mode, predictions={"y": y})
-        step = v1.train.get_global_step()
-        train = TowerOptimizer(v1.train.GradientDescentOptimizer(1.0)).minimize(
-            tf.reduce_mean(y * v1.get_variable("w", initializer=0.0)), global_step=step
-        )
-        return EstimatorSpec(mode, loss=tf.reduce_mean(y), train_op=train)
-
-    model = Estimator(
-        replicate_model_fn(predictions_model_fn, devices=cpus(num_towers)),
-        model_dir=str(tmp_path),
-        config=RunConfig(session_config=v1.ConfigProto(device_count={"CPU": num_towers})),
-    )
-    model.train(lambda: {"x": tf.constant(X)}, steps=1)
-    receive = export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
-    folder = model.export_saved_model(tmp_path / "export", receive)
-    with tf.Graph().as_default(), v1.Session(config=model.config.session_config) as session:
-        loaded = v1.saved_model.load(session, [v1.saved_model.SERVING], folder)
-        (signature,) = loaded.signature_def.values()
-        y = session.run(signature.outputs["y"].name, {signature.inputs["x"].name: X})
-    assert list(loaded.signature_def) == ["serving_default"]
-    np.testing.assert_array_equal(y, 2 * X)
 
 
 def test_examples_are_parsed_and_extra_files_copied(tmp_path: Path):
