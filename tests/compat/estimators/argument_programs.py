@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
-import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +17,7 @@ from tests.compat.estimators.programs import (
     new,
     one_epoch,
     program,
+    tf_config,
     v1,
 )
 
@@ -46,17 +45,13 @@ PROPERTIES = (
 
 @program
 def configurations_know_their_place(e: ModuleType, folder: Path) -> Any:
-    def place(tf_config: dict[str, Any]) -> Any:
-        os.environ["TF_CONFIG"] = json.dumps(tf_config)
-        config = e.RunConfig()
-        del os.environ["TF_CONFIG"]
+    def place(value: dict[str, Any]) -> Any:
+        with tf_config(value):
+            config = e.RunConfig()
         properties = [getattr(config.replace(tf_random_seed=3), name) for name in PROPERTIES]
         return [properties[0].as_dict(), *properties[1:]]
 
-    try:
-        return [kind_of_error(lambda each=each: place(each)) for each in PLACES]
-    finally:
-        os.environ.pop("TF_CONFIG", None)
+    return [kind_of_error(lambda each=each: place(each)) for each in PLACES]
 
 
 def kind_of_error(call: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -128,19 +127,15 @@ def a_subclass_overrides_methods(e: ModuleType, folder: Path) -> Any:
 
 def in_a_cluster_train_needs_train_and_evaluate(e: ModuleType, folder: Path) -> str:
     spec = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": spec, "task": {"type": "worker", "index": 1}})
-    try:
+    with programs.tf_config({"cluster": spec, "task": {"type": "worker", "index": 1}}):
         return message(lambda: programs.new(e, folder).train(programs.input_fn, steps=1))
-    finally:
-        del os.environ["TF_CONFIG"]
 
 
 def a_chief_that_only_trains_says_so(e: ModuleType, folder: Path) -> Any:
     """Returns for each job of a chief whether each warning is that nothing is evaluated."""
 
     def model_fn(features, mode):
-        step = v1.assign_add(v1.train.get_global_step(), 1)
-        return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
+        return programs.counting(e, mode)
 
     found = {}
     for job in ("worker", "master"):
@@ -148,17 +143,14 @@ def a_chief_that_only_trains_says_so(e: ModuleType, folder: Path) -> Any:
         handler = logging.StreamHandler(stream)
         handler.setLevel("WARNING")
         config = {"cluster": {job: [free_cluster(0, 1)["worker"][0]]}, "task": {"type": job}}
-        os.environ["TF_CONFIG"] = json.dumps(config)
         logging.getLogger("tf_condacc").addHandler(handler)
-        try:
+        with programs.tf_config(config):
             e.train_and_evaluate(
                 e.Estimator(model_fn, str(folder / job)),
                 e.TrainSpec(programs.input_fn, max_steps=1),
                 e.EvalSpec(programs.input_fn, steps=1),
             )
-        finally:
-            del os.environ["TF_CONFIG"]
-            logging.getLogger("tf_condacc").removeHandler(handler)
+        logging.getLogger("tf_condacc").removeHandler(handler)
         found[job] = ["Nothing is evaluated" in each for each in stream.getvalue().splitlines()]
     return found
 
@@ -173,8 +165,7 @@ def a_configuration_may_be_a_subclass(e: ModuleType, folder: Path) -> Any:
 
     def model_fn(features, mode, config):
         seen.append([config.rate, config.tf_random_seed, config.is_chief])
-        step = v1.assign_add(v1.train.get_global_step(), 1)
-        return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
+        return programs.counting(e, mode)
 
     config = Config(0.5, tf_random_seed=3)
     e.Estimator(model_fn, str(folder), config).train(programs.input_fn, steps=1)
