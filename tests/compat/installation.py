@@ -247,6 +247,7 @@ def main() -> None:
     report["failed imports"] = failed_imports()  # Also imports what remains, such as tf_slim.
     with compat.installed():
         ours()  # Its first graph changes variables of TensorFlow that are set once.
+        report["unresolved"] = unresolved()
     before, finders = snapshot(), list(sys.meta_path)
     with compat.installed():
         compat.install()
@@ -258,7 +259,6 @@ def main() -> None:
         report["missing"] = {name: error_of(name) for name in MISSING}
         report["missing import"] = error_of("from tensorflow.contrib.opt import AdamWOptimizer")
         report["missing module"] = error_of("import tensorflow.contrib.crf.python")
-        report["unresolved"] = unresolved()
         report["devices"] = merged_devices()
         report["hasattr"] = [hasattr(tf.contrib, name) for name in ("slim", "crf")]
         report["renamed"] = {
