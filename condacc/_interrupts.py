@@ -12,6 +12,27 @@ from types import FrameType, TracebackType
 
 INTERRUPTED = 130  # The exit status that a shell reports for a program that Ctrl-C has ended.
 _NO_READER = 141  # The same for SIGPIPE.
+_TERMINATIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Delays Ctrl-C, SIGTERM and SIGHUP to the end of this context, in the main thread.
+
+    In other threads they raise no exceptions. Processes that are forked in the context ignore them.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in _TERMINATIONS if is_main}
+    held: list[int] = []
+    try:
+        for number in before:
+            signal.signal(number, lambda each, frame: held.append(each))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for each in held:
+            signal.raise_signal(each)
 
 
 def exit_on_interrupt() -> None:
@@ -49,7 +70,7 @@ def raise_on_termination() -> None:
         raise SystemExit(128 + number)
 
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in _TERMINATIONS:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, exit_as_killed)
 

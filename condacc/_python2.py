@@ -67,17 +67,13 @@ def advice(error: BaseException) -> str | None:
     """Returns what to do about an error, or None if it is not one of these."""
     if isinstance(error, TabError):
         return _of_tabs(error)
-    found = first_match(_OF_PYTHON2, str(error))
+    matching = (what for what, each in _OF_PYTHON2.items() if re.search(each, str(error)))
+    found = next(matching, None)
     if found is None and isinstance(error, SyntaxError) and _STATEMENTS.search(error.text or ""):
         found = ""
     if found is None:
         return None
     return f"{_PYTHON3}; {found}" if found else _PYTHON3
-
-
-def first_match(table: dict[str, str], text: str) -> str | None:
-    """Returns the advice of the first pattern of a table that a message has, or None."""
-    return next((what for what, pattern in table.items() if re.search(pattern, text)), None)
 
 
 def _of_tabs(error: TabError) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import concurrent.futures
 import contextlib
 import errno
 import json
@@ -19,18 +18,23 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from condacc import __version__, _times, libraries
-from condacc._interrupts import INTERRUPTED, raise_on_interrupt, raise_on_termination
+from condacc._interrupts import (
+    INTERRUPTED,
+    held_back,
+    raise_on_interrupt,
+    raise_on_termination,
+)
 
 # Options that are added to those of cc/options.bzl.
 _QUIET = "-w"  # Warnings are for developers.
 _STRIP = "-s"
+_POLL_SECS = 0.01  # How often the compilers are looked at.
 _MIN_MEMORY = 2 << 30  # Bytes for each compiler, which takes up to half of them.
 # Files with the memory limit of a container, in both versions of control groups.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -89,8 +93,11 @@ def main(arguments: Sequence[str]) -> int:
         if library is not None and not options.force:
             print(f"There is already a library for TensorFlow {version}: {library.file}")
             return 0
-        library = compile_library(sys.executable, libraries.sources_folder(), _target_folder())
-    except (BuildError, libraries.NoSourcesError) as error:
+        package = libraries.package_folder()
+        # The cache is in the home directory, without which there is a RuntimeError.
+        folder = package if libraries.is_source_tree(package) else libraries.cache_folder()
+        library = compile_library(sys.executable, libraries.sources_folder(), folder)
+    except (BuildError, libraries.NoSourcesError, RuntimeError) as error:
         print(f"condacc build: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -98,19 +105,6 @@ def main(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     print(f"Built {library.file}")
     return 0
-
-
-def _target_folder() -> Path:
-    """Returns the folder for the library: the package in a source tree, else the user's cache.
-
-    Raises:
-        BuildError: The user has no home directory.
-    """
-    package = libraries.package_folder()
-    try:
-        return package if libraries.is_source_tree(package) else libraries.cache_folder()
-    except RuntimeError as error:
-        raise BuildError(str(error)) from error
 
 
 def compile_library(
@@ -207,7 +201,7 @@ def replace(*files: tuple[Path, Path]) -> None:
 
 
 class Compiler:
-    """The C++ compiler. Threads may use it at the same time.
+    """The C++ compiler.
 
     Attributes:
         name: Its name and version, such as "g++ 12.2.0".
@@ -235,10 +229,7 @@ class Compiler:
                 "name it in CXX"
             )
         self._command = [found, *options]
-        self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[str]] = set()  # Guarded by _lock.
-        self._is_stopped = False  # Guarded by _lock.
-        version = self.run(["-dumpfullversion", "-dumpversion"]).strip()
+        *_, version = ["", *self.run(["-dumpfullversion", "-dumpversion"]).split()]
         self.name = f"{Path(found).name} {version}"
         try:
             check = str(sources / "cc" / "supported_compiler.h")
@@ -251,78 +242,102 @@ class Compiler:
                 "another compiler in CXX"
             ) from error
 
-    def run(self, arguments: Sequence[str], source: str = "", remark: str = "") -> str:
+    def run(self, arguments: Sequence[str], remark: str = "") -> str:
         """Runs the compiler and returns what it prints.
 
         Args:
             arguments: Its arguments.
-            source: What it reads from its standard input.
             remark: Text to add to the message, unless the error is a lack of space or memory.
 
         Raises:
-            BuildError: It fails, or has been stopped. The message ends with its first error.
+            BuildError: It cannot be started, or fails. The message ends with its first error.
         """
-        process = self._start(arguments)
-        try:
-            output, errors = process.communicate(source)
-        except BaseException:
-            self.stop()
-            process.wait()
-            raise
-        finally:
-            with self._lock:
-                self._running.discard(process)
-        if process.returncode != 0:
-            errors = errors or f"error: status {process.returncode}"
-            raise BuildError(f"{self._command[0]} failed: {_first_error(errors, remark)}")
-        return output
+        outputs: list[str] = []
+        self.run_all({"": arguments}, 1, lambda name, output: outputs.append(output), remark)
+        return outputs[0]
 
-    def _start(self, arguments: Sequence[str]) -> subprocess.Popen[str]:
-        """Starts the compiler.
+    def run_all(
+        self,
+        arguments: Mapping[str, Sequence[str]],
+        at_once: int,
+        on_end: Callable[[str, str], None],
+        remark: str,
+    ) -> None:
+        """Runs the compiler with each of several lists of arguments.
+
+        An error or a signal ends all that are running. No thread waits for them: a signal that
+        raises an exception could leave a lock of the threads locked.
+
+        Args:
+            arguments: The arguments by names.
+            at_once: How many run at the same time.
+            on_end: Called for each that has ended without an error, with its name and output.
+            remark: See `run`.
 
         Raises:
-            BuildError: It cannot be started, or has been stopped.
+            BuildError: See `run`.
         """
-        with self._lock:
-            if self._is_stopped:
-                raise BuildError("the build was stopped")
-            try:
-                process = subprocess.Popen(
-                    [*self._command, *arguments],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    encoding="utf-8",
-                    errors="replace",
-                    env={**os.environ, "LC_ALL": "C.UTF-8"},
-                    start_new_session=True,
-                )
-            except OSError as error:
-                why = f"{self._command[0]} cannot be started ({error.strerror})"
-                raise BuildError(why) from error
-            self._running.add(process)
-            return process
+        waiting = list(arguments)
+        running: dict[str, tuple[subprocess.Popen[bytes], IO[str]]] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    name = waiting.pop(0)
+                    with held_back():
+                        running[name] = self._start(arguments[name])
+                ended = [name for name, (each, _) in running.items() if each.poll() is not None]
+                for name in ended:
+                    on_end(name, self._output(*running.pop(name), remark))
+                if not ended:
+                    time.sleep(_POLL_SECS)
+        finally:
+            _end([process for process, _ in running.values()])
 
-    def stop(self) -> None:
-        """Ends the compilers that are running, and lets no other start.
+    def _start(self, arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes], IO[str]]:
+        """Starts the compiler, and returns it with the file for all that it prints."""
+        # The file is in memory, so that it has the errors even if there is no space.
+        output = open(os.memfd_create("output"), "r+", encoding="utf-8", errors="replace")
+        try:
+            process = subprocess.Popen(
+                [*self._command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            why = f"{self._command[0]} cannot be started ({error.strerror})"
+            raise BuildError(why) from error
+        return process, output
 
-        They have some time to remove their files.
-        """
-        with self._lock:
-            self._is_stopped = True
-            running = list(self._running)
-        self._signal(running, signal.SIGTERM)
+    def _output(self, process: subprocess.Popen[bytes], output: IO[str], remark: str) -> str:
+        """Returns what a compiler that has ended has printed."""
+        with output:
+            output.seek(0)
+            text = output.read()
+        if process.returncode != 0:
+            text = text or f"error: status {process.returncode}"
+            raise BuildError(f"{self._command[0]} failed: {_first_error(text, remark)}")
+        return text
+
+
+def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ends compilers. They have some time to remove their files, unless a second signal comes."""
+    try:
+        _signal(running, signal.SIGTERM)
         deadline = time.monotonic() + _times.current.compiler_secs
         while time.monotonic() < deadline and any(each.poll() is None for each in running):
-            time.sleep(0.01)
-        self._signal(running, signal.SIGKILL)
+            time.sleep(_POLL_SECS)
+    finally:
+        _signal(running, signal.SIGKILL)
 
-    @staticmethod
-    def _signal(running: Sequence[subprocess.Popen[str]], number: signal.Signals) -> None:
-        """Sends a signal to compilers and to the processes that they have started."""
-        for process in running:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+
+def _signal(running: Sequence[subprocess.Popen[bytes]], number: signal.Signals) -> None:
+    """Sends a signal to compilers and to the processes that they have started."""
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
 
 
 def _first_error(messages: str, remark: str) -> str:
@@ -413,6 +428,7 @@ class Build:
         self._sources = sources.resolve()
         self._say = say
         self._options = read_options(sources)
+        self._remark = _remark_on(tensorflow.version)
 
     def make_library(self, scratch: Path) -> Path:
         """Compiles and links all sources, and returns the library, which is in `scratch`."""
@@ -434,11 +450,13 @@ class Build:
         Raises:
             BuildError: A source does not compile.
         """
+        self._compiler.run(self._arguments(folder, files, *last), self._remark)
+
+    def _arguments(self, folder: str, files: Sequence[Path], *last: str) -> list[str]:
         options = [*compile_options(self._options, folder), *self._tensorflow.compile_flags, _QUIET]
         # Whole paths, because a relative one would first be looked for in the current folder.
-        includes = "".join(f'#include "{file.resolve()}"\n' for file in files)
-        arguments = [*options, f"-I{self._sources}", "-x", "c++", "-", *last]
-        self._compiler.run(arguments, includes, _remark_on(self._tensorflow.version))
+        includes = [word for file in files for word in ("-include", str(file.resolve()))]
+        return [*options, f"-I{self._sources}", *includes, "-x", "c++", os.devnull, *last]
 
     def _compile_all(self, scratch: Path) -> list[str]:
         """Returns the paths of the objects."""
@@ -448,20 +466,18 @@ class Build:
         jobs = min(len(groups), num_jobs())
         self._say(f"compiling {num_files} files in {len(groups)} parts, {jobs} at once")
         begin = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            try:
-                started = {
-                    pool.submit(self.compile, folder, files, "-c", "-o", outputs[folder]): folder
-                    for folder, files in groups.items()
-                }
-                for number, done in enumerate(concurrent.futures.as_completed(started), 1):
-                    done.result()
-                    seconds = time.monotonic() - begin
-                    self._say(f"[{number}/{len(groups)}] cc/{started[done]} ({seconds:.0f} s)")
-            except BaseException:
-                self._compiler.stop()
-                pool.shutdown(cancel_futures=True)
-                raise
+        ended: list[str] = []
+
+        def tell(folder: str, output: str) -> None:
+            ended.append(folder)
+            seconds = time.monotonic() - begin
+            self._say(f"[{len(ended)}/{len(groups)}] cc/{folder} ({seconds:.0f} s)")
+
+        arguments = {
+            folder: self._arguments(folder, files, "-c", "-o", outputs[folder])
+            for folder, files in groups.items()
+        }
+        self._compiler.run_all(arguments, jobs, tell, self._remark)
         return list(outputs.values())
 
 

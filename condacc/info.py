@@ -7,7 +7,6 @@ takes seconds, and is impossible where a bug report is about its import.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import platform
 import sys
 from collections.abc import Sequence
@@ -43,7 +42,11 @@ def main(arguments: Sequence[str]) -> int:
 def report() -> dict[str, str]:
     """Returns the versions and their names, in the order in which they are printed."""
     name, tensorflow = installed_tensorflow() or ("tensorflow", _MISSING)
-    packages = {name: tensorflow, "keras": _keras(), **{each: _version(each) for each in _PACKAGES}}
+    packages = {
+        name: tensorflow,
+        "keras": _keras(),
+        **{each: versions.version_of(each) or _MISSING for each in _PACKAGES},
+    }
     python = f"{platform.python_version()} ({platform.python_implementation()}, {sys.executable})"
     machine = f"{platform.platform()} ({platform.machine()})"
     build = _build(tensorflow)
@@ -54,13 +57,6 @@ def _keras() -> str:
     """Returns the version of Keras, with the name of its package if it is another one."""
     name, version = versions.installed_keras() or ("keras", _MISSING)
     return version if name == "keras" else f"{version} ({name})"
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return _MISSING
 
 
 def _build(tensorflow: str) -> dict[str, str]:

@@ -138,7 +138,9 @@ def find(tensorflow: str) -> Library | None:
     """
     package, key = package_folder(), key_of(tensorflow)
     is_tree = is_source_tree(package)
-    others = [*_caches(), *(_installed_folders() if is_tree else [])]
+    others = _installed_folders() if is_tree else []
+    with contextlib.suppress(RuntimeError):  # The user has no home directory.
+        others.insert(0, cache_folder())
     candidates = [paths_in(folder, key) for folder in ([package, *others] if is_tree else others)]
     own = paths_in(package, key)
     current = (each for each in candidates if _exists(each) and is_current(each))
@@ -150,14 +152,6 @@ def _exists(library: Library) -> bool:
         return library.file.exists() and library.info_file.exists()
     except PermissionError:  # It may lie in another user's home directory.
         return False
-
-
-def _caches() -> list[Path]:
-    """Returns the user's cache, or nothing if the user has no home directory."""
-    try:
-        return [cache_folder()]
-    except RuntimeError:
-        return []
 
 
 def _installed_folders() -> list[Path]:

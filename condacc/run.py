@@ -19,7 +19,6 @@ from pathlib import Path
 
 from condacc import _python2, versions
 from condacc._interrupts import exit_without_reader, raise_on_interrupt
-from condacc._program import Options
 
 _WITH_VALUE = ("--root", "--also", "--not")
 _DESCRIPTION = """\
@@ -55,11 +54,15 @@ def main(arguments: Sequence[str]) -> None:
     start()
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parses a command line, and ends the process if it is wrong or asks for help.
 
     Args:
         arguments: Arguments of the runner, and then those of the program.
+
+    Returns:
+        The options by their names; and `script`, the path of the program, or `module`, the name of
+        its module, of which the other one is None; and `arguments`, those of the program.
     """
     parser = _parser()
     end = 0
@@ -78,19 +81,11 @@ def parse(arguments: Sequence[str]) -> Options:
         script, rest = program[0], program[1:]
         if not os.path.isfile(script):
             parser.error(f"no such file: {script} (options of the program follow its file)")
-    return Options(
-        options.keras,
-        options.quiet,
-        script,
-        module,
-        rest,
-        tuple(options.roots),
-        tuple(options.also),
-        tuple(options.excluded),
-    )
+    options.script, options.module, options.arguments = script, module, rest
+    return options
 
 
-def _check_syntax(options: Options) -> None:
+def _check_syntax(options: argparse.Namespace) -> None:
     """Ends the process if the program is not Python 3, before it waits for TensorFlow's import.
 
     Only the file of the program is read. Python reads the others when the program imports them.
@@ -112,7 +107,7 @@ def _check_syntax(options: Options) -> None:
             sys.exit(1)
 
 
-def select_keras(options: Options) -> str:
+def select_keras(options: argparse.Namespace) -> str:
     """Selects the version of Keras for a TensorFlow that is not imported yet.
 
     The process ends if a package is missing.
@@ -132,7 +127,7 @@ def select_keras(options: Options) -> str:
     return why
 
 
-def _selected(options: Options, is_installed: bool) -> tuple[int, str]:
+def _selected(options: argparse.Namespace, is_installed: bool) -> tuple[int, str]:
     """Returns the version of Keras for a program, and why.
 
     Args:

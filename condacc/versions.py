@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.metadata
 import importlib.util
@@ -38,12 +37,18 @@ def install_tf_keras() -> str:
     return f"pip install --no-deps '{newest}'"
 
 
+def version_of(package: str) -> str | None:
+    """Returns the version of an installed package, or None if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def installed_keras() -> tuple[str, str] | None:
     """Returns the name and the version of the package that provides Keras, if there is one."""
-    for name in _KERAS:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return name, importlib.metadata.version(name)
-    return None
+    found = ((name, version_of(name)) for name in _KERAS)
+    return next(((name, version) for name, version in found if version), None)
 
 
 def brings_keras2() -> bool:

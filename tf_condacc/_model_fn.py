@@ -1,7 +1,7 @@
 """The modes that a `model_fn` is called with, and the checks of the specs that it returns.
 
-The towers and the Estimator share this module. A `model_fn` may return specs of any type that has
-the fields of an EstimatorSpec.
+The towers, the Estimator and `tf_condacc.compat.learn` share this module. A `model_fn` may return
+specs of any type that has the fields of an EstimatorSpec.
 """
 
 from __future__ import annotations
@@ -10,8 +10,13 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
+
+import tensorflow as tf
+from tensorflow.compat import v1
+
+from tf_condacc._typing import TensorLike
 
 # An EstimatorSpec, or an object of another type with the same fields.
 SpecLike: TypeAlias = Any
@@ -36,6 +41,44 @@ def argument_names(function: Callable[..., Any]) -> set[str]:
     """Returns the names of a function's arguments, without those that a ``partial`` binds."""
     names = set(inspect.signature(function).parameters)
     return names - set(function.keywords) if isinstance(function, functools.partial) else names
+
+
+def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
+    """Calls a function, and leaves out the optional arguments that it does not have."""
+    names = argument_names(function)
+    accepted = {name: value for name, value in optional.items() if name in names}
+    return function(*args, **accepted)
+
+
+def checked_hooks(
+    hooks: Iterable[v1.train.SessionRunHook] | None,
+) -> tuple[v1.train.SessionRunHook, ...]:
+    """Returns the hooks.
+
+    Raises:
+        TypeError: One of them is not a ``SessionRunHook``.
+    """
+    hooks = tuple(hooks or ())
+    for hook in hooks:
+        if not isinstance(hook, v1.train.SessionRunHook):
+            raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
+    return hooks
+
+
+def checked_loss(loss: TensorLike | None, mode: str) -> tf.Tensor | None:
+    """Returns the loss of a spec as a tensor of rank 0.
+
+    Raises:
+        ValueError: It is missing although the mode requires it, or has more than one element.
+    """
+    if loss is None:
+        if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
+            raise ValueError("Missing loss.")
+        return None
+    tensor = tf.convert_to_tensor(loss)
+    if tensor.shape.num_elements() not in (None, 1):
+        raise ValueError(f"Loss must be scalar, given: {tensor}")
+    return tensor if tensor.shape.rank == 0 else tf.reshape(tensor, [])
 
 
 def checked_spec(spec: SpecLike, mode: str, which: str = "model_fn") -> SpecLike:

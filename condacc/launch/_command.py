@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 
 from condacc.launch._cluster import filled, local_cluster
-from condacc.launch._launcher import Launcher, Settings
+from condacc.launch._launcher import Launcher
 from condacc.launch._output import Output
 
 _MAX_TASKS = 200
@@ -60,16 +60,8 @@ def main(arguments: Sequence[str]) -> int:
         output = Output(options.log_dir, [str(place) for place in cluster])
     except OSError as error:
         parser.error(f"argument --log-dir: {error}")
-    settings = Settings(
-        options.restarts,
-        options.end_secs,
-        options.grace_secs,
-        options.frozen_secs,
-        options.lost_secs,
-        options.hide_tensorflow_log,
-    )
     output.start()
-    return Launcher(settings, cluster, command, output).run()
+    return Launcher(options, cluster, command, output).run()
 
 
 def _parser() -> argparse.ArgumentParser:

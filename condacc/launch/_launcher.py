@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from condacc import _times
 from condacc.launch._cluster import Place
@@ -23,27 +23,6 @@ _FORWARDED_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 _OTHER_SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGCHLD)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The options of the launcher.
-
-    Attributes:
-        restarts: How many times each lost task is started again.
-        end_secs: Time for parameter servers to end by themselves after the training.
-        grace_secs: Time for all other tasks to end by themselves when the training cannot continue.
-        frozen_secs: Silence after which a task is reported.
-        lost_secs: Silence after which a task is killed; 0 for never.
-        hides_log: Whether the C++ log of TensorFlow is hidden in all tasks.
-    """
-
-    restarts: int
-    end_secs: float
-    grace_secs: float
-    frozen_secs: float
-    lost_secs: float
-    hides_log: bool
-
-
 class Launcher:
     """Runs the tasks of a cluster.
 
@@ -51,11 +30,23 @@ class Launcher:
     """
 
     def __init__(
-        self, settings: Settings, cluster: Sequence[Place], command: Sequence[str], output: Output
+        self,
+        options: argparse.Namespace,
+        cluster: Sequence[Place],
+        command: Sequence[str],
+        output: Output,
     ) -> None:
-        self._settings = settings
+        """Makes a launcher that has started nothing.
+
+        Args:
+            options: The options of the command line, by their names.
+            cluster: The places of the tasks.
+            command: The command of each task, before its place is filled in.
+            output: What copies the output of the tasks.
+        """
+        self._restarts: int = options.restarts
         self._output = output
-        defaults = {_LOG_LEVEL: _NOTHING} if settings.hides_log else {}
+        defaults = {_LOG_LEVEL: _NOTHING} if options.hide_tensorflow_log else {}
         self._tasks = [Task(place, cluster, command, defaults) for place in cluster]
         has_coordinator = any(place.is_server and place.job == "worker" for place in cluster)
         # The variables of a lost coordinator stay in the memory of the parameter servers, and a
@@ -69,9 +60,9 @@ class Launcher:
         self._paused_secs = 0.0
         self._signals = Signals((*_ENDING_SIGNALS, *_FORWARDED_SIGNALS, *_OTHER_SIGNALS))
         self._silences = Silences(
-            settings.frozen_secs, settings.lost_secs, output.say, self._signals.wake
+            options.frozen_secs, options.lost_secs, output.say, self._signals.wake
         )
-        self._endings = Endings(self._tasks, settings.end_secs, settings.grace_secs, output.say)
+        self._endings = Endings(self._tasks, options.end_secs, options.grace_secs, output.say)
 
     def run(self) -> int:
         """Runs the tasks to their end and returns the exit status."""
@@ -136,7 +127,7 @@ class Launcher:
     def _start(self, task: Task) -> None:
         again = " again" if task.status is not None else ""
         if again and not task.is_taken_along:
-            again += f": restart {task.restarts + 1} of {self._settings.restarts}"
+            again += f": restart {task.restarts + 1} of {self._restarts}"
         error = task.start(self._now(), self._guard)
         if error is not None or task.process is None:
             self._output.say(f"{task.name} cannot be started{again}: {error}.", task.name)
@@ -166,9 +157,9 @@ class Launcher:
             told += f" It is not restarted: {self._endings.reason}."
         elif task in self._inseparable and (missing := self._missing_workers()):
             told += f" It is not restarted: a coordinator cannot begin without {missing[0]}."
-        elif task.restarts < self._settings.restarts:
+        elif task.restarts < self._restarts:
             delay = task.restart_later(self._now())
-            number = f"{task.restarts + 1} of {self._settings.restarts}"
+            number = f"{task.restarts + 1} of {self._restarts}"
             told += f" Restart {number} follows" + (f" in {delay:g} s." if delay else ".")
             told += self._take_along(task)
         else:
@@ -182,7 +173,7 @@ class Launcher:
             for task in self._tasks
             if task not in self._inseparable
             and task.is_lost_for_good
-            and task.restarts >= self._settings.restarts
+            and task.restarts >= self._restarts
         ]
 
     def _take_along(self, lost: Task) -> str:

@@ -7,7 +7,7 @@ import os
 import select
 import signal
 from collections.abc import Iterable
-from types import FrameType, TracebackType
+from types import FrameType
 
 
 class Signals:
@@ -31,12 +31,7 @@ class Signals:
                 signal.signal(number, _note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number in self._numbers:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)

@@ -27,6 +27,7 @@ class Task:
         is_taken_along: Whether the launcher ends the process because another task is lost, and then
             starts it again. This does not count as a restart.
         note: A remark about the end, for the summary.
+        run_secs: The time for which processes of this task have run, in seconds.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Task:
         self._environment = {**defaults, **os.environ, **own}
         self._command = filled(command, cluster, place)
         self._started_at = 0.0
-        self._run_secs = 0.0
+        self.run_secs = 0.0
         self._quick_losses = 0
 
     @property
@@ -73,11 +74,6 @@ class Task:
     def is_lost_for_good(self) -> bool:
         """Whether the task has ended with an error and will not be started again."""
         return self.is_over and self.status != 0
-
-    @property
-    def run_secs(self) -> float:
-        """The time for which processes of this task have run, in seconds."""
-        return self._run_secs
 
     def start(self, now: float, guard: Guard) -> str | None:
         """Starts a process for the task. Returns why if that is impossible."""
@@ -100,7 +96,7 @@ class Task:
         self.status = self.process.poll()
         if self.status is None:
             return False
-        self._run_secs += now - self._started_at
+        self.run_secs += now - self._started_at
         return True
 
     def restart_later(self, now: float) -> float:

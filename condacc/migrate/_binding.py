@@ -37,7 +37,7 @@ class Binding:
         self.needed = self._places()
         self.refused = list(self._used_too_early())
         if self.refused:
-            self.uses = [use for use in uses if not any(use is one for one in self.refused)]
+            self.uses = [use for use in uses if use not in self.refused]
             self.needed = self._places()
 
     def name(self, use: Use) -> str:

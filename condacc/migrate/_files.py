@@ -9,7 +9,6 @@ import importlib
 import io
 import multiprocessing
 import os
-import signal
 import stat
 import tempfile
 import tokenize
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from condacc import _python2
+from condacc._interrupts import held_back
 from condacc.migrate._findings import Outcome
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
         if not os.path.isfile(path):
             raise OSError("it is not a regular file")
         data = Path(path).read_bytes()
-        encoding = _encoding(data, is_notebook)
+        detect = tokenize.detect_encoding
+        encoding = "utf-8" if is_notebook else detect(io.BytesIO(data).readline)[0]
         old = data.decode(encoding)
         if old.encode(encoding) != data:
             raise ValueError(f"its text cannot be written as {encoding} without other changes")
@@ -128,12 +129,6 @@ def migrate_file(path: str, with_estimator: bool) -> FileResult:
         return FileResult(path, error=str(error))
     except Exception as error:  # One file must not stop the others.
         return FileResult(path, error=f"it was not understood: {type(error).__name__}: {error}")
-
-
-def _encoding(data: bytes, is_notebook: bool) -> str:
-    if is_notebook:
-        return "utf-8"
-    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
 
 
 def write_file(result: FileResult) -> None:
@@ -184,7 +179,7 @@ def migrate_files(
         for first in range(number)
     ]
     try:
-        with _without_interrupts():
+        with held_back():
             for child, (_, writer) in zip(children, pipes, strict=True):
                 child.start()
                 writer.close()
@@ -216,16 +211,6 @@ def _send_results(
     with contextlib.suppress(BrokenPipeError):
         for file in files[first :: len(pipes)]:
             own.send(migrate(file))
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Blocks Ctrl-C in this context, and for good in processes that are forked in it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def with_progress(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -77,7 +77,8 @@ def rewrite_imports(
             result.binds_package |= name.split(".")[0] == PACKAGE
         changes.append(change)
         result.binds_package |= bool(change.moved) or change.adds_package
-    result.edits = _statement_edits(source, changes)
+    gone = {source.parents[change.node] for change in changes if change.vanishes}
+    result.edits = [edit for change in changes for edit in _edits(source, change, gone)]
     return result
 
 
@@ -181,7 +182,7 @@ class _Change:
     @property
     def kept(self) -> list[cst.ImportAlias]:
         """The imported names that stay in the statement."""
-        return [one for one in self.aliases if one not in self.moved and not _is_among(one, self)]
+        return [one for one in self.aliases if one not in (*self.moved, *self.dropped)]
 
     @property
     def only_module(self) -> str | None:
@@ -193,17 +194,6 @@ class _Change:
     def vanishes(self) -> bool:
         """True if the statement is removed and nothing is written in its place."""
         return bool(self.dropped) and not (self.kept or self.moved or self.adds_package)
-
-
-def _is_among(alias: cst.ImportAlias, change: _Change) -> bool:
-    return any(alias is one for one in change.dropped)
-
-
-def _statement_edits(source: Source, changes: Iterable[_Change]) -> list[Edit]:
-    """Returns the changes of the text for all import statements of a program."""
-    changes = list(changes)
-    gone = {source.parents[change.node] for change in changes if change.vanishes}
-    return [edit for change in changes for edit in _edits(source, change, gone)]
 
 
 def _edits(source: Source, change: _Change, gone: set[cst.CSTNode]) -> Iterator[Edit]:
@@ -251,9 +241,9 @@ def _with_comments(moved: list[str], comments: list[str], package: list[str]) ->
 def _removed_spans(source: Source, change: _Change) -> Iterator[tuple[int, int]]:
     """Yields what must be removed from a statement of which some names are kept."""
     kept = change.kept
-    last_kept = max(i for i, one in enumerate(change.aliases) if any(one is k for k in kept))
+    last_kept = change.aliases.index(kept[-1])
     for i, alias in enumerate(change.aliases[:last_kept]):
-        if not any(alias is one for one in kept):
+        if alias not in kept:
             yield source.span(alias)[0], source.span(change.aliases[i + 1])[0]
     if last_kept < len(change.aliases) - 1:
         yield source.span(change.aliases[last_kept])[1], source.span(change.aliases[-1])[1]

@@ -52,8 +52,7 @@ OP_TYPES = frozenset(
 
 
 def plain(name: str) -> str | None:
-    """Returns a name of TensorFlow without ``tensorflow`` and versions; None if it is another
-    name."""
+    """Returns a name of TensorFlow without ``tensorflow`` and versions; None for other names."""
     if name.startswith(_CONTRIB_OF_ESTIMATOR):
         return name.removeprefix("tensorflow_estimator.")
     root, _, rest = name.partition(".")

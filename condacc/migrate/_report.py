@@ -49,27 +49,26 @@ def _remedied(finding: Finding, firsts: dict[str, Position]) -> str:
 def as_json(results: Iterable[FileResult], is_written: bool) -> str:
     """Returns the report on all files as JSON. docs/guides/migrate.md describes it."""
     results = list(results)
+    outcomes = [(result.path, result.outcome) for result in results if result.outcome]
     report = {
         "version": _JSON_VERSION,
         "written": is_written,
         "changed": [result.path for result in results if result.is_changed],
         "rewritings": [
-            {"file": result.path, **_place(one.place), "old": one.old, "new": one.new}
-            for result in results
-            if result.outcome
-            for one in result.outcome.rewritings
+            {"file": path, **_place(one.place), "old": one.old, "new": one.new}
+            for path, outcome in outcomes
+            for one in outcome.rewritings
         ],
         "findings": [
             {
-                "file": result.path,
+                "file": path,
                 **_place(one.place),
                 "code": one.code.code,
                 "message": one.message,
                 "remedy": one.remedy,
             }
-            for result in results
-            if result.outcome
-            for one in result.outcome.findings
+            for path, outcome in outcomes
+            for one in outcome.findings
         ],
         "skipped": [{"file": r.path, "error": r.error} for r in results if r.outcome is None],
     }

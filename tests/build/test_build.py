@@ -191,6 +191,9 @@ class RecordingCompiler:
         self.calls.append(arguments)
         return ""
 
+    def run_all(self, arguments: dict[str, list[str]], *rest: object) -> None:
+        self.calls += arguments.values()
+
 
 @pytest.fixture(scope="module")
 def pip_commands(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:

@@ -31,7 +31,6 @@ ROOMS = (
 )
 SHARED = (
     "condacc._interrupts",
-    "condacc._program",
     "condacc._python2",
     "condacc.advice",
     "condacc.extras",

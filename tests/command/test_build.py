@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from condacc import build, libraries
 from tests.command.processes import ROOT
+from tests.processes.launched import wait_until_gone
 from tests.support.waiting import PATIENCE_SECS, until
 
 # A source with the include path of a real one, and TensorFlow's headers.
@@ -92,15 +93,6 @@ def says_that_it_started(file: Path) -> str:
     return f"echo $$ >{file}.new; mv {file}.new {file}"
 
 
-def is_running(started: Path) -> bool:
-    """Returns whether the process that has written its id is still there."""
-    try:
-        os.kill(int(started.read_text()), 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.install
 def test_library_is_built_for_the_installed_tensorflow(sources, lines, tmp_path):
     library = build.compile_library(sys.executable, sources, tmp_path / "new", lines.append)
@@ -146,7 +138,7 @@ def test_the_first_error_ends_the_other_compilers(monkeypatch, python, sources, 
     monkeypatch.setattr(build, "num_jobs", lambda: 2)
     with pytest.raises(build.BuildError, match="Stop here"):
         build.compile_library(python, sources, tmp_path / "new", print)
-    until(lambda: not is_running(started), "the other compiler is gone")
+    wait_until_gone(int(started.read_text()))
 
 
 def test_the_current_folder_does_not_matter(monkeypatch, python, sources, tmp_path):
@@ -159,20 +151,32 @@ def test_the_current_folder_does_not_matter(monkeypatch, python, sources, tmp_pa
     assert ctypes.CDLL(str(library.file)).number() == 42
 
 
-def test_a_missing_compiler_is_one_sentence(monkeypatch, sources, tmp_path):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(build.BuildError, match=r"^C\+\+ compiler not found: no-such-compiler; "):
-        build.compile_library(sys.executable, sources, tmp_path)
+OLD = r"is too old: install g\+\+ 11 or clang 14"
+NO_TENSORFLOW = "echo 'no module named tensorflow' >&2; exit 1"
 
 
-@pytest.mark.parametrize("macros", ["-D__GNUC__=10", "-D__clang__ -D__clang_major__=13"])
-def test_an_old_compiler_is_refused_before_anything_is_compiled(
-    monkeypatch, sources, tmp_path, macros
+@pytest.mark.parametrize(
+    ("compiler", "answer", "message"),
+    [
+        ("no-such-compiler", None, r"^C\+\+ compiler not found: no-such-compiler; "),
+        (f'exec {GXX} -w -D__GNUC__=10 "$@"', None, OLD),
+        (f'exec {GXX} -w -D__clang__ -D__clang_major__=13 "$@"', None, OLD),
+        (None, "echo '[\"2.9.3\", [], []]'", r"2\.9\.3, but the oldest .* is 2\.15"),
+        (None, NO_TENSORFLOW, "TensorFlow cannot be imported in .*pip install "),
+        (None, None, "make it writable$"),
+    ],
+    ids=["no compiler", "old g++", "old clang", "old TensorFlow", "no TensorFlow", "no folder"],
+)
+def test_what_cannot_be_built_is_refused_before_anything_is_compiled(
+    monkeypatch, python, sources, tmp_path, compiler, answer, message
 ):
-    old = executable(tmp_path / "old", f'exec {GXX} -w {macros} "$@"')
-    monkeypatch.setenv("CXX", old)
-    with pytest.raises(build.BuildError, match=r"is too old: install g\+\+ 11 or clang 14"):
-        build.compile_library(sys.executable, sources, tmp_path)
+    (tmp_path / "file").touch()
+    if compiler is not None:
+        name = executable(tmp_path / "compiler", compiler) if " " in compiler else compiler
+        monkeypatch.setenv("CXX", name)
+    asked = executable(tmp_path / "answer", answer) if answer is not None else python
+    with pytest.raises(build.BuildError, match=message):
+        build.compile_library(asked, sources, tmp_path / "file" / "package", print)
 
 
 @pytest.mark.install
@@ -184,24 +188,6 @@ def test_a_library_that_does_not_load_is_not_kept(sources, lines, tmp_path):
     with pytest.raises(build.BuildError, match="does not load the new library: .* missing"):
         build.compile_library(sys.executable, sources, tmp_path, lines.append)
     assert library.file.read_text() == "the former library"
-
-
-def test_a_tensorflow_that_is_too_old_is_refused(sources, tmp_path):
-    old = executable(tmp_path / "old", "echo '[\"2.9.3\", [], []]'")
-    with pytest.raises(build.BuildError, match=r"2\.9\.3, but the oldest .* is 2\.15"):
-        build.compile_library(old, sources, tmp_path)
-
-
-def test_a_python_without_tensorflow_is_told_what_to_install(sources, tmp_path):
-    empty = executable(tmp_path / "empty", "echo 'no module named tensorflow' >&2; exit 1")
-    with pytest.raises(build.BuildError, match="TensorFlow cannot be imported in .*pip install "):
-        build.compile_library(empty, sources, tmp_path)
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_the_build(python, sources, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(build.BuildError, match="make it writable$"):
-        build.compile_library(python, sources, tmp_path / "file" / "package", print)
 
 
 def test_without_a_folder_for_scratch_files_it_says_so(monkeypatch, python, sources, tmp_path):
@@ -279,7 +265,7 @@ def test_an_interrupted_build_leaves_the_former_library_and_no_compiler(
     if number == signal.SIGINT:
         assert errors.endswith("condacc build: interrupted; no library was changed\n")
     assert "Traceback" not in errors
-    until(lambda: not is_running(started), "the compiler is gone")
+    wait_until_gone(int(started.read_text()))
     assert list(scratch.iterdir()) == []
     assert left == "the former library\n"
 

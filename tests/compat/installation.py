@@ -43,45 +43,19 @@ FIRST_IMPORTS = (
     "from tensorflow.python.estimator.run_config import RunConfig",
     "from tensorflow.estimator import Estimator, EstimatorSpec",
     "from tensorflow.compat.v1.estimator import ModeKeys",
-    "from tensorflow.python.framework.ops import IndexedSlices, Tensor",
-    "from tensorflow.python.ops.control_flow_ops import cond, while_loop",
-    "from tensorflow.python.pywrap_tensorflow import NewCheckpointReader",
     "from tensorflow.python.training import distribution_strategy_context, training_ops",
-    "from tensorflow.python.training.tracking.base import Trackable",
-    "from tensorflow.python.framework.graph_util import convert_variables_to_constants",
-    "from tensorflow.python.training.checkpointable.util import Checkpoint",
     "from tensorflow.python.training.tracking import tracking, util; tracking.AutoTrackable",
-    "from tensorflow.python.ops.spectral_ops import fft, irfft2d, rfft",
-    "from tensorflow.python.ops.nn import rnn_cell",
-    "from tensorflow.python.ops import variable_scope; variable_scope.variable",
-    "from tensorflow.python.ops.rnn_cell_impl import _RNNCell, _linear",
-    "from tensorflow.contrib.rnn.python.ops.core_rnn_cell import _Linear, _linear",
-    "from tensorflow.contrib.rnn.python.ops import core_rnn_cell_impl; core_rnn_cell_impl._linear",
-    "from tensorflow.python.ops.summary_ops import tensor_summary",
-    "from tensorflow.python.ops.gen_logging_ops import _image_summary",
     "from tensorflow.examples.tutorials.mnist import input_data, mnist",
     "import tensorflow.examples.tutorials.mnist.input_data as data; data.read_data_sets",
     "import tensorflow.examples.tutorials.mnist.mnist; tensorflow.examples.tutorials.mnist.mnist",
     "from tensorflow.contrib.learn.python.learn.datasets.mnist import DataSet, read_data_sets",
-    "from tensorflow.contrib.learn.python.learn.datasets import base, mnist; base.maybe_download",
     "from tensorflow.contrib import learn; learn.datasets.load_dataset",
     "from tensorflow.contrib.learn import Experiment, RunConfig, learn_runner; learn_runner.run",
-    "from tensorflow.contrib.learn.python.learn import learn_runner as runner; runner.tune",
-    "from tensorflow.contrib.learn.python.learn.estimators import model_fn, run_config",
-    "from tensorflow.contrib.learn.python.learn.utils import input_fn_utils as u; u.InputFnOps",
     "import tensorflow.contrib.learn as learn; learn.utils.saved_model_export_utils",
-    "from tensorflow.contrib.distributions import Normal, kl_divergence",
-    "from tensorflow.contrib.framework.python.ops import ops; ops.get_graph_from_inputs",
     "from tensorflow.contrib.framework.python.ops import variables as v; v.model_variable",
     "from tensorflow.contrib.layers.python.layers import layers as l; l.conv2d",
-    "from tensorflow.contrib.tfprof import model_analyzer as m; m.print_model_analysis",
-    "from tensorflow.contrib.tpu.python.tpu import tpu_function as t; t.get_tpu_context",
     "from tensorflow.contrib.metrics.python.ops import metric_ops; metric_ops.streaming_mean",
     "from tensorflow.contrib.data.python.ops import batching; batching.map_and_batch",
-    "from tensorflow.contrib.nn.python.ops import cross_entropy as c; "
-    "c.deprecated_flipped_sigmoid_cross_entropy_with_logits",
-    "from tensorflow.contrib import lookup; lookup.HashTable, lookup.string_to_index",
-    "from tensorflow.contrib.framework import TensorSpec, nest, zero_initializer; nest.is_nested",
 )
 MISSING = (
     "tf.contrib.crf",
@@ -230,16 +204,22 @@ def merged_devices() -> list[str]:
 
 
 def unresolved() -> list[str]:
-    """Returns the names in the table of ``tf.contrib`` that have no object."""
-    names = importlib.import_module("condacc.originals").CONTRIB
+    """Returns the names in the tables of private modules and ``tf.contrib`` without an object."""
+    originals = importlib.import_module("condacc.originals")
     has_tensorboard = importlib.util.find_spec("tensorboard") is not None
+    names = {
+        f"tensorflow.{path}": places
+        for path, places in originals.NAMES.items()
+        # The cells of tf.contrib.rnn need Keras 2.
+        if path.startswith(("contrib", "python.")) and path != "contrib.rnn"
+    } | {path: {} for path in originals.MOVED_MODULES if path.startswith("tensorflow.")}
     return [
-        f"tf.contrib.{path}.{name}"
+        f"{path}.{name}"
         for path, places in names.items()
-        if path != "rnn"  # Its cells need Keras 2.
-        if has_tensorboard or not path.startswith("tensorboard")
+        if has_tensorboard or not ("tensorboard" in path or "event_accumulator" in path)
+        if (module := importlib.import_module(path)) is not None
         for name in places
-        if not hasattr(importlib.import_module(f"tensorflow.contrib.{path}"), name)
+        if not hasattr(module, name)
     ]
 
 
@@ -267,6 +247,7 @@ def main() -> None:
     report["failed imports"] = failed_imports()  # Also imports what remains, such as tf_slim.
     with compat.installed():
         ours()  # Its first graph changes variables of TensorFlow that are set once.
+        report["unresolved"] = unresolved()
     before, finders = snapshot(), list(sys.meta_path)
     with compat.installed():
         compat.install()
@@ -278,7 +259,6 @@ def main() -> None:
         report["missing"] = {name: error_of(name) for name in MISSING}
         report["missing import"] = error_of("from tensorflow.contrib.opt import AdamWOptimizer")
         report["missing module"] = error_of("import tensorflow.contrib.crf.python")
-        report["unresolved"] = unresolved()
         report["devices"] = merged_devices()
         report["hasattr"] = [hasattr(tf.contrib, name) for name in ("slim", "crf")]
         report["renamed"] = {

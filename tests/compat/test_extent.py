@@ -125,8 +125,8 @@ def test_options_may_be_repeated(tmp_path, capsys):
     (tmp_path / "other").mkdir()
     options = ["--root", str(tmp_path), f"--root={tmp_path / 'other'}", "--also", "a", "--also=b"]
     parsed = parse([*options, "--not", "c", "--quiet", __file__, "--root", "nowhere"])
-    assert parsed.roots == (os.path.realpath(tmp_path), os.path.realpath(tmp_path / "other"))
-    assert (parsed.also, parsed.excluded, parsed.quiet) == (("a", "b"), ("c",), True)
+    assert parsed.roots == [os.path.realpath(tmp_path), os.path.realpath(tmp_path / "other")]
+    assert (parsed.also, parsed.excluded, parsed.quiet) == (["a", "b"], ["c"], True)
     assert parsed.arguments == ["--root", "nowhere"]
     for wrong, message in (
         (["--also"], "expected one argument"),

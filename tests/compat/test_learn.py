@@ -27,7 +27,13 @@ WITHOUT_PACKAGE = (
 IMPLEMENTATIONS = {"package": ("-m", "condacc"), "own": ("-c", WITHOUT_PACKAGE)}
 
 
-@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("own", marks=pytest.mark.programs),
+        pytest.param("package", marks=pytest.mark.long),
+    ],
+)
 def report(request, tmp_path_factory):
     """What all cases give, in one process for each implementation of tf.estimator."""
     command = [*forked_python(), *IMPLEMENTATIONS[request.param], "run", "--quiet", CASES]
@@ -36,13 +42,11 @@ def report(request, tmp_path_factory):
     return json.loads(done.stdout)
 
 
-@pytest.mark.programs
 @pytest.mark.parametrize("case", sorted(set(RECORDED) - {"signatures"}))
 def test_a_case_gives_the_same_as_on_tensorflow_1_15(case, report):
     assert report[case] == RECORDED[case], report[case]
 
 
-@pytest.mark.programs
 def test_arguments_have_the_names_and_defaults_of_the_original(report):
     recorded = RECORDED["signatures"]
     assert {name: report["signatures"].get(name) for name in recorded} == recorded
@@ -53,7 +57,7 @@ def test_arguments_have_the_names_and_defaults_of_the_original(report):
     [
         pytest.param("own", "train_and_evaluate", marks=pytest.mark.programs),
         pytest.param("own", "", marks=pytest.mark.long),
-        pytest.param("package", "train_and_evaluate", marks=pytest.mark.programs),
+        pytest.param("package", "train_and_evaluate", marks=pytest.mark.long),
         pytest.param("package", "", marks=pytest.mark.long),
     ],
 )
@@ -94,15 +98,6 @@ def learn():
     return learn
 
 
-def test_methods_that_are_not_provided_have_a_way_out(learn, tmp_path):
-    estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
-    with pytest.raises(AttributeError, match="not provided. Use export_savedmodel"):
-        _ = estimator.export
-    assert not hasattr(estimator, "get_params") and not hasattr(estimator, "set_params")
-    with pytest.raises(AttributeError, match="object has no attribute 'no_such_name'"):
-        _ = estimator.no_such_name
-
-
 def test_arrays_as_arguments_have_a_way_out(learn, tmp_path):
     estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
     with pytest.raises(ValueError, match=r"fit: x and y must be None. .*numpy_input_fn"):
@@ -120,6 +115,24 @@ def test_sessions_of_other_servers_are_refused(learn, name):
     assert getattr(learn.RunConfig(**{name: ""}), name) == ""
 
 
+@pytest.fixture
+def experiment(learn, monkeypatch, tmp_path):
+    """Returns an Experiment in a task of a cluster, whose ways to run note that they are called."""
+
+    def experiment(job, *noted, **options):
+        cluster = {"ps": ["localhost:1"], "chief": ["localhost:2"], "worker": ["localhost:3"]}
+        task = {"type": job, "index": 0}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+        estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
+        made = learn.Experiment(estimator, print, print, **options)
+        called = []
+        for name in noted:
+            monkeypatch.setattr(made, name, lambda name=name: called.append(name))
+        return made, called
+
+    return experiment
+
+
 @pytest.mark.parametrize(
     ("job", "schedule"),
     [
@@ -129,44 +142,27 @@ def test_sessions_of_other_servers_are_refused(learn, name):
         ("evaluator", "continuous_eval"),
     ],
 )
-def test_a_task_of_a_cluster_has_a_default_schedule(learn, job, schedule, monkeypatch, tmp_path):
-    cluster = {"ps": ["localhost:1"], "chief": ["localhost:2"], "worker": ["localhost:3"]}
-    task = {"type": job, "index": 0}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
-    estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
-    experiment = learn.Experiment(estimator, print, print)
-    called = []
-    for name in ("continuous_eval", "run_std_server", "train", "train_and_evaluate"):
-        monkeypatch.setattr(experiment, name, lambda name=name: called.append(name))
-    learn.learn_runner.run(lambda output_dir: experiment, str(tmp_path))
+def test_a_task_of_a_cluster_has_a_default_schedule(learn, experiment, job, schedule, tmp_path):
+    names = ("continuous_eval", "run_std_server", "train", "train_and_evaluate")
+    made, called = experiment(job, *names)
+    learn.learn_runner.run(lambda output_dir: made, str(tmp_path))
     assert called == [schedule]
 
 
-def test_workers_may_wait_for_steps(learn, monkeypatch, tmp_path):
+def test_workers_may_wait_for_steps(experiment, monkeypatch):
     import tensorflow as tf
 
     from tf_condacc.compat._estimator import estimator_module
 
     specs = []
     monkeypatch.setattr(estimator_module(), "train_and_evaluate", lambda *each: specs.append(each))
-    cluster = {"ps": ["localhost:1"], "chief": ["localhost:2"], "worker": ["localhost:3"]}
     for job in ("worker", "chief"):
-        task = {"type": job, "index": 0}
-        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
-        estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
-        experiment = learn.Experiment(estimator, print, print, delay_workers_by_global_step=True)
-        experiment.train()
+        experiment(job, delay_workers_by_global_step=True)[0].train()
     hooks = [[type(hook) for hook in train_spec.hooks] for _, train_spec, _ in specs]
     assert hooks == [[tf.compat.v1.train.GlobalStepWaiterHook], []]
 
 
-def test_an_evaluator_evaluates_until_the_training_ends(learn, monkeypatch, tmp_path):
-    cluster = {"ps": ["localhost:1"], "chief": ["localhost:2"]}
-    task = {"type": "evaluator", "index": 0}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
-    estimator = learn.Estimator(lambda features, labels: None, str(tmp_path))
-    experiment = learn.Experiment(estimator, print, print)
-    called = []
-    monkeypatch.setattr(experiment, "continuous_eval", lambda: called.append(1))
-    assert experiment.train_and_evaluate() is None
-    assert called == [1]
+def test_an_evaluator_evaluates_until_the_training_ends(experiment):
+    made, called = experiment("evaluator", "continuous_eval")
+    assert made.train_and_evaluate() is None
+    assert called == ["continuous_eval"]

@@ -50,18 +50,6 @@ def report(request):
     return _report(request.getfixturevalue(request.param))
 
 
-def test_programs_see_themselves_as_python_runs_them(report):
-    assert report["name"] == "__main__"
-    assert report["file"] == "all_programs.py"
-    assert report["path"] == "programs"
-    assert report["gfile"]
-
-
-def test_a_slim_network_trains_with_stale_gradients_dropped(report):
-    # The mean halves the errors, and the bias gets the errors of both outputs.
-    assert report["slim"] == _slim(3)
-
-
 def _slim(steps):
     weights, bias = [0.0, 0.0], 0.0
     for _ in range(steps):
@@ -73,45 +61,42 @@ def _slim(steps):
     return weights
 
 
-def test_batch_normalization_of_contrib_has_its_updates(report):
-    assert report["batch norm"] == [2, [[-1.0], [1.0]]]
-
-
-def test_accumulators_of_tensorflow_are_ours_in_a_program(report):
+EXPECTED = {
+    "name": "__main__",
+    "file": "all_programs.py",
+    "path": "programs",
+    "gfile": True,
+    # The mean halves the errors, and the bias gets the errors of both outputs.
+    "slim": _slim(3),
+    "batch norm": [2, [[-1.0], [1.0]]],
     # The mean of row 1, three times in two gradients, is exact. TensorFlow's own is not.
-    assert report["accumulators"] == [[-6.0, -12.0], [[0.0], [-4.5], [0.0], [-3.0]], 3]
+    "accumulators": [[-6.0, -12.0], [[0.0], [-4.5], [0.0], [-3.0]], 3],
+    "towers": [1.75, 3.5],
+    "removed": [
+        *[6.0, "i", True, False, True],
+        *[[0, 1, 0], [[1], [2]], [False, True, "float64"]],
+        {"args": [], "varargs": None, "keywords": None, "defaults": None},
+    ],
+    # Transposed convolutions and regularizers are those of version 1.
+    "graphs": [[16, 4, 4, 7], [None, 4, 4, 7], 5.0],
+    # Variables are shared in a cluster without the job ps.
+    "places": [*["/job:servers/task:0"] * 2, "/job:worker/task:1"],
+    # Synchronous training knows the workers of the program's device setter.
+    "workers": [["/job:worker/task:0", "/job:worker/task:1"]] * 2,
+    # A worker looks for its chief each second, unless the program says otherwise.
+    "looks": [1, 1, 7],
+}
 
 
-def test_an_estimator_trains_on_towers(report):
-    assert report["towers"] == [1.75, 3.5]
-
-
-def test_names_that_python_and_numpy_have_removed_mean_what_they_meant(report):
-    spec = {"args": [], "varargs": None, "keywords": None, "defaults": None}
-    numpy = [[0, 1, 0], [[1], [2]], [False, True, "float64"]]
-    assert report["removed"] == [6.0, "i", True, False, True, *numpy, spec]
-
-
-def test_transposed_convolutions_and_regularizers_are_those_of_version_1(report):
-    assert report["graphs"] == [[16, 4, 4, 7], [None, 4, 4, 7], 5.0]
+@pytest.mark.parametrize("part", EXPECTED)
+def test_a_program_finds_and_trains_what_it_did_on_tensorflow_1(part, report):
+    assert report[part] == EXPECTED[part]
 
 
 def test_functions_of_contrib_have_their_old_arguments(report):
     *found, shared = report["contrib"]
     assert np.allclose(np.concatenate(found), [1, 2, 7, -1, 0, 0.8133, 0.6931, 0.6931], atol=1e-4)
     assert shared == "shared"
-
-
-def test_variables_are_shared_in_a_cluster_without_the_job_ps(report):
-    assert report["places"] == [*["/job:servers/task:0"] * 2, "/job:worker/task:1"]
-
-
-def test_synchronous_training_knows_the_workers_of_the_programs_device_setter(report):
-    assert report["workers"] == [["/job:worker/task:0", "/job:worker/task:1"]] * 2
-
-
-def test_a_worker_looks_for_its_chief_each_second_unless_the_program_says_otherwise(report):
-    assert report["looks"] == [1, 1, 7]
 
 
 @_whole

@@ -8,13 +8,45 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.estimator.linear_model import X, Y, input_fn, new_estimator
 from tests.support.tower_support import cpus
 from tf_condacc import TowerOptimizer, replicate_model_fn
 from tf_condacc.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, export
 from tf_condacc.estimator._saved_models import _new_folder
 
 v1 = tf.compat.v1
+X = np.arange(16, dtype=np.float32).reshape(8, 2) / 16
+Y = X @ [1.0, -2.0]
+
+
+def model_fn(features, labels, mode, params):
+    w = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
+    y = tf.reduce_sum(features["x"] * w, axis=1)
+    if mode == ModeKeys.PREDICT:
+        predictions = {"y": y, "negative": -y}
+        outputs = {"linear": export.PredictOutput({"y": y})}
+        return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
+    loss = tf.reduce_mean((y - labels) ** 2)
+    optimizer = TowerOptimizer(v1.train.MomentumOptimizer(params["rate"], 0.9))
+    step = v1.train.get_global_step()
+    metrics = {"mse": v1.metrics.mean_squared_error(labels, y)}
+    return EstimatorSpec(
+        mode, loss=loss, train_op=optimizer.minimize(loss, step), eval_metric_ops=metrics
+    )
+
+
+def input_fn(repeats: int = 1, batch: int = 4):
+    data = tf.data.Dataset.from_tensor_slices(({"x": X}, Y.astype(np.float32)))
+    return data.repeat(repeats).batch(batch)
+
+
+def new_estimator(folder, num_towers: int = 2, **config) -> Estimator:
+    config.setdefault("session_config", v1.ConfigProto(device_count={"CPU": num_towers}))
+    return Estimator(
+        replicate_model_fn(model_fn, devices=cpus(num_towers)),
+        model_dir=str(folder),
+        config=RunConfig(tf_random_seed=1, **config),
+        params={"rate": 0.1},
+    )
 
 
 def momentum_steps(steps: int, batch: int = 4) -> np.ndarray:
@@ -35,15 +67,15 @@ def test_a_legacy_program_runs_from_end_to_end(num_towers: int, tmp_path: Path):
     w = momentum_steps(10)
     np.testing.assert_allclose(model.get_variable_value("w"), w, rtol=1e-4)
 
-    values = model.evaluate(lambda: input_fn(), name="here")
+    values = model.evaluate(input_fn, name="here")
     error = np.mean((X @ w - Y) ** 2)
     assert values["global_step"] == 10
     np.testing.assert_allclose([values["mse"], values["loss"]], error, rtol=1e-4)
 
-    predictions = list(model.predict(lambda: input_fn()))
+    predictions = list(model.predict(input_fn))
     np.testing.assert_allclose([each["y"] for each in predictions], X @ w, rtol=1e-4)
     assert all(each["negative"] == -each["y"] for each in predictions)
-    batches = list(model.predict(lambda: input_fn(), ["y"], yield_single_examples=False))
+    batches = list(model.predict(input_fn, ["y"], yield_single_examples=False))
     assert [list(each) for each in batches] == [["y"]] * 2 and batches[0]["y"].shape == (4,)
 
     raw = export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
@@ -64,7 +96,7 @@ def test_training_goes_on_from_the_last_checkpoint(tmp_path: Path):
     model.train(lambda: input_fn(5), max_steps=6)
     # The checkpoint also restores the slots of the optimizer.
     np.testing.assert_allclose(model.get_variable_value("w"), momentum_steps(6), rtol=1e-4)
-    assert model.evaluate(lambda: input_fn(), steps=1)["global_step"] == 6
+    assert model.evaluate(input_fn, steps=1)["global_step"] == 6
     assert {"w", "w/Momentum", "global_step"} <= set(model.get_variable_names())
 
 
@@ -77,8 +109,8 @@ def test_checkpoints_and_summaries_are_written(tmp_path: Path):
         log_step_count_steps=3,
     )
     model.train(lambda: input_fn(5), steps=7)
-    values = model.evaluate(lambda: input_fn())
-    model.evaluate(lambda: input_fn(), name="other")
+    values = model.evaluate(input_fn)
+    model.evaluate(input_fn, name="other")
     state = tf.train.get_checkpoint_state(str(tmp_path))
     names = [Path(path).name for path in state.all_model_checkpoint_paths]
     assert names == ["model.ckpt-6", "model.ckpt-7"]
@@ -97,27 +129,6 @@ def test_checkpoints_and_summaries_are_written(tmp_path: Path):
     assert [step for step, _ in losses] == [1, 3, 5, 7]
     for folder in ("eval", "eval_other"):
         assert summaries(tmp_path / folder)["mse"] == [(7, values["mse"])]
-
-
-def test_hooks_run_and_listeners_are_told(tmp_path: Path):
-    seen: list[str] = []
-
-    class Hook(v1.train.SessionRunHook):
-        def after_run(self, run_context, run_values):
-            seen.append("run")
-
-    class Listener(v1.train.CheckpointSaverListener):
-        def after_save(self, session, global_step_value):
-            seen.append(f"saved {global_step_value}")
-
-    model = new_estimator(tmp_path)
-    model.train(lambda: input_fn(5), [Hook()], steps=2, saving_listeners=[Listener()])
-    assert seen == ["saved 0", "run", "run", "saved 2"]
-    seen.clear()
-    model.evaluate(lambda: input_fn(), hooks=[Hook()])
-    assert seen == ["run", "run"]
-    list(model.predict(lambda: input_fn(), hooks=[Hook()]))
-    assert seen == ["run"] * 4
 
 
 def test_a_hook_of_the_callers_that_saves_takes_the_place_of_its_own(tmp_path: Path):
@@ -170,9 +181,9 @@ def test_an_input_fn_may_return_tensors_and_have_arguments(tmp_path: Path):
 
 def test_without_a_checkpoint_a_fresh_model_is_evaluated_and_predicts(tmp_path: Path):
     model = new_estimator(tmp_path)
-    values = model.evaluate(lambda: input_fn())
+    values = model.evaluate(input_fn)
     np.testing.assert_allclose(values["mse"], np.mean(Y**2), rtol=1e-5)
-    assert {float(each["y"]) for each in model.predict(lambda: input_fn())} == {0.0}
+    assert {float(each["y"]) for each in model.predict(input_fn)} == {0.0}
     with pytest.raises(ValueError, match="Couldn't find trained model at"):
         model.export_saved_model(tmp_path / "export", lambda: None)
 
@@ -180,39 +191,32 @@ def test_without_a_checkpoint_a_fresh_model_is_evaluated_and_predicts(tmp_path: 
 def test_a_prediction_leaves_the_callers_graph_alone(tmp_path: Path):
     model = new_estimator(tmp_path)
     with tf.Graph().as_default() as graph:
-        predictions = model.predict(lambda: input_fn())
+        predictions = model.predict(input_fn)
         next(predictions)
         assert v1.get_default_graph() is graph
         predictions.close()
         assert v1.get_default_graph() is graph
 
 
-@pytest.mark.parametrize("num_towers", [1, 2])
-def test_a_model_that_gives_predictions_only_is_exported(num_towers: int, tmp_path: Path):
-    def predictions_model_fn(features, labels, mode):
-        y = 2 * features["x"]
-        if mode == ModeKeys.PREDICT:
-            return EstimatorSpec(mode, predictions={"y": y})
-        step = v1.train.get_global_step()
-        train = TowerOptimizer(v1.train.GradientDescentOptimizer(1.0)).minimize(
-            tf.reduce_mean(y * v1.get_variable("w", initializer=0.0)), global_step=step
-        )
-        return EstimatorSpec(mode, loss=tf.reduce_mean(y), train_op=train)
+@pytest.mark.parametrize("kind", ["sparse", "ragged", "scalar", "one sparse"])
+def test_predictions_that_are_no_dense_batch_come_whole_or_not_at_all(kind: str, tmp_path):
+    make = {
+        "sparse": lambda x: {"y": tf.sparse.from_dense(x), "x": x},
+        "ragged": lambda x: {"y": tf.RaggedTensor.from_tensor(x)},
+        "scalar": lambda x: {"y": tf.reduce_sum(x)},
+        "one sparse": tf.sparse.from_dense,
+    }[kind]
 
-    model = Estimator(
-        replicate_model_fn(predictions_model_fn, devices=cpus(num_towers)),
-        model_dir=str(tmp_path),
-        config=RunConfig(session_config=v1.ConfigProto(device_count={"CPU": num_towers})),
-    )
-    model.train(lambda: {"x": tf.constant(X)}, steps=1)
-    receive = export.build_raw_serving_input_receiver_fn({"x": tf.constant(X)})
-    folder = model.export_saved_model(tmp_path / "export", receive)
-    with tf.Graph().as_default(), v1.Session(config=model.config.session_config) as session:
-        loaded = v1.saved_model.load(session, [v1.saved_model.SERVING], folder)
-        (signature,) = loaded.signature_def.values()
-        y = session.run(signature.outputs["y"].name, {signature.inputs["x"].name: X})
-    assert list(loaded.signature_def) == ["serving_default"]
-    np.testing.assert_array_equal(y, 2 * X)
+    def any_model_fn(features, mode):
+        return EstimatorSpec(mode, predictions=make(features["x"]))
+
+    model = Estimator(any_model_fn, model_dir=str(tmp_path))
+    with pytest.raises(ValueError, match="yield one by one, got .* as '(y|predictions)'"):
+        next(model.predict(input_fn))
+    whole = next(model.predict(input_fn, yield_single_examples=False))
+    y = whole["y"] if isinstance(whole, dict) else whole
+    numbers = y if kind == "scalar" else y.values
+    np.testing.assert_allclose(np.sum(numbers), np.sum(X[:4]))
 
 
 def test_examples_are_parsed_and_extra_files_copied(tmp_path: Path):

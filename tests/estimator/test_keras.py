@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_condacc
@@ -75,6 +76,7 @@ def test_a_model_with_keras_layers_runs_from_end_to_end(tmp_path):
     assert keras.layers.Dense(1).name == "dense_2"
 
 
+@pytest.mark.long
 @isolated({"TF_USE_LEGACY_KERAS": "0"}, alone=True)
 def test_a_model_with_keras_layers_runs_with_tensorflow_estimator(tmp_path):
     from tf_condacc import compat

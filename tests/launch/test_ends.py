@@ -15,7 +15,6 @@ from tests.processes import terminal
 from tests.processes.launched import (
     is_stopped,
     launch_arguments,
-    launchers,
     task_command,
     wait_until_gone,
 )
@@ -27,11 +26,6 @@ STUBBORN = (
     "print('ready')\n"
     "wait()"
 )
-
-
-@pytest.fixture
-def launch(tmp_path):
-    yield from launchers(tmp_path)
 
 
 def test_a_parameter_server_may_end_by_itself(launch):
@@ -57,29 +51,23 @@ def test_a_parameter_server_that_never_ends_is_ended(launch):
         wait_until_gone(launched.processes()[name])
 
 
-def test_workers_that_do_not_end_after_the_chief_are_ended(launch, tmp_path):
-    code = "if index in (1, 2): wait()\nif index == 0: wait_for('done')"
+def test_workers_that_do_not_end_after_the_chief_are_ended_and_have_failed(launch, tmp_path):
+    code = (
+        "def end(number, frame):\n"
+        "    print('ends with 0'); sys.exit(0)\n"
+        "if index == 1: signal.signal(signal.SIGTERM, end)\n"
+        "if index in (1, 2): once(f'ready{index}') and wait()\n"
+        "if index == 0: wait_for('done'); wait_for('ready1'); wait_for('ready2')"
+    )
     launched = launch(code, "--ps", "0", "--workers", "4", "--grace-secs", "0.5")
     launched.until("worker 3 has finished")
     (tmp_path / "done").touch()
     assert launched.end() == 143
-    told = "worker 2 has not ended by itself within 0.5 s"
-    assert f"{told} (worker 0, the chief, has finished), and is ended." in launched.output
-    assert re.search(r"worker 2: SIGTERM \(status 143\) \(ended by the", launched.output)
-
-
-def test_a_worker_that_is_ended_after_the_chief_has_failed_whatever_its_status(launch):
-    code = (
-        "def end(number, frame):\n"
-        "    print('ends with 0'); sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, end)\n"
-        "if index == 1: once('ready') and wait()\n"
-        "wait_for('ready')"
-    )
-    launched = launch(code, "--ps", "0", "--workers", "2", "--grace-secs", "0.1")
-    assert launched.end() == 143
+    told = "has not ended by itself within 0.5 s (worker 0, the chief, has finished), and is ended."
+    assert f"worker 1 {told}" in launched.output and f"worker 2 {told}" in launched.output
     assert "[worker 1] ends with 0" in launched.output
-    assert "worker 1 has not ended by itself within 0.1 s" in launched.output
+    for index in (1, 2):
+        assert re.search(rf"worker {index}: SIGTERM \(status 143\) \(ended by", launched.output)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,8 @@ import pytest
 from condacc.launch._cluster import free_ports
 from condacc.launch._command import main
 from tests.processes import terminal
-from tests.processes.launched import launch_arguments, launchers, task_command, wait_until_gone
+from tests.processes.launched import launch_arguments, task_command, wait_until_gone
 from tests.support.waiting import PATIENCE_SECS
-
-
-@pytest.fixture
-def launch(tmp_path):
-    yield from launchers(tmp_path)
 
 
 def configs(launched):

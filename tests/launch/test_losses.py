@@ -9,12 +9,7 @@ import signal
 import pytest
 
 from condacc.liveness import Answer
-from tests.processes.launched import launchers, wait_until_gone
-
-
-@pytest.fixture
-def launch(tmp_path):
-    yield from launchers(tmp_path)
+from tests.processes.launched import wait_until_gone
 
 
 def test_a_lost_task_is_started_again_as_often_as_asked_for(launch, tmp_path):

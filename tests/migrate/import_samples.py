@@ -6,26 +6,6 @@ from tests.migrate.sample import sample
 
 SAMPLES = [
     sample(
-        "what tf_upgrade_v2 writes",
-        """\
-        import tensorflow as tf
-
-        acc = tf.compat.v1.ConditionalAccumulator(tf.float32, shape=[2])
-        rows = tf.compat.v1.sparse.SparseConditionalAccumulator(tf.float32)
-        sgd = tf.compat.v1.train.GradientDescentOptimizer(0.1)
-        sync = tf.compat.v1.train.SyncReplicasOptimizer(sgd, 2)
-        """,
-        """\
-        import tensorflow as tf
-        import tf_condacc
-
-        acc = tf_condacc.ConditionalAccumulator(tf.float32, shape=[2])
-        rows = tf_condacc.SparseConditionalAccumulator(tf.float32)
-        sgd = tf.compat.v1.train.GradientDescentOptimizer(0.1)
-        sync = tf_condacc.SyncReplicasOptimizer(sgd, 2)
-        """,
-    ),
-    sample(
         "names of contrib, with a docstring and a future import",
         '''\
         #!/usr/bin/env python
@@ -122,22 +102,6 @@ SAMPLES = [
         accumulator = tf_condacc.ConditionalAccumulator(tf.float32)
         towers = tf_condacc.TowerOptimizer(optimizer)
         slim.conv2d()
-        """,
-    ),
-    sample(
-        "modules that are used otherwise stay",
-        """\
-        from tensorflow.python.ops import data_flow_ops
-
-        accumulator = data_flow_ops.ConditionalAccumulator(float)
-        queue = data_flow_ops.FIFOQueue(1, float)
-        """,
-        """\
-        from tensorflow.python.ops import data_flow_ops
-        import tf_condacc
-
-        accumulator = tf_condacc.ConditionalAccumulator(float)
-        queue = data_flow_ops.FIFOQueue(1, float)
         """,
     ),
     sample(

@@ -20,6 +20,7 @@ import pytest
 from condacc.migrate import _command as command
 from condacc.migrate import _files
 from condacc.migrate._files import FileResult
+from tests.processes.launched import wait_until_gone
 from tests.support.waiting import PATIENCE_SECS, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -252,14 +253,8 @@ def test_its_processes_end_when_it_is_killed(without_tensorflow, program):
     pids = until(two_children, "two processes have started")
     process.terminate()
     process.communicate(timeout=PATIENCE_SECS)
-    until(lambda: not any(_is_running(pid) for pid in pids), "the end of its processes")
-
-
-def _is_running(pid):
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
+    for pid in pids:
+        wait_until_gone(int(pid))
 
 
 def test_it_ends_quietly_when_its_reader_has_gone(without_tensorflow):

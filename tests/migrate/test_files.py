@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from condacc.migrate import _command as command
-from tests.support.waiting import timed
 
 TEXT = "import tensorflow as tf\n# Ü\nprint(tf.ConditionalAccumulator, tf)\n"
 EXPECTED = TEXT.replace("as tf\n", "as tf\nimport tf_condacc\n").replace("tf.C", "tf_condacc.C")
@@ -163,14 +162,3 @@ def test_what_cannot_be_read_is_skipped(monkeypatch, capsys):
     assert command.main(["--write", "."]) == 123
     lines = [f"./{name}: skipped: Permission denied" for name in ("folder", "a.py")]
     assert capsys.readouterr().out.splitlines() == lines
-
-
-@pytest.mark.long
-def test_a_tree_of_2000_files_is_rewritten(capsys):
-    body = "".join(f"def f{i}(x):\n    return tf.nn.relu(x) + {i}\n\n" for i in range(60))
-    for number in range(2000):
-        text = body if number % 4 else TEXT + body
-        write(f"{number % 50}/{number}.py", text)
-    with timed("2000 files"):
-        assert command.main(["--write", "--jobs", "1", "."]) == 0
-    assert "2000 files, 500 rewritten (500 names)" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def test_a_program_is_rewritten_and_a_second_run_changes_nothing(sample):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_layout_of_a_program_is_kept(layout):
     lay_out = LAYOUTS[layout]
-    for sample in SAMPLES[1:5]:
+    for sample in SAMPLES[:4]:
         result = migrate_text(lay_out(sample.before), sample.estimator).text
         assert result == lay_out(sample.expected)
 
@@ -88,9 +88,3 @@ def test_a_long_sum_is_no_problem():
     text = "import tensorflow as tf\nx = " + " + ".join(["tf.ConditionalAccumulator"] * 500) + "\n"
     rewritten = migrate_text(text).text
     assert rewritten.count("tf_condacc.ConditionalAccumulator") == 500
-
-
-@pytest.mark.parametrize("text", ["import tensorflow\nprint 'old'\n", "import tensorflow\nx = (\n"])
-def test_what_is_no_python_is_an_error(text):
-    with pytest.raises(SyntaxError):
-        migrate_text(text)

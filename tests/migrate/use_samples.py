@@ -49,24 +49,6 @@ SAMPLES = [
         ''',
     ),
     sample(
-        "names that may be something else are left alone",
-        """\
-        try:
-            from tensorflow.contrib import opt
-        except ImportError:
-            opt = None
-        print(opt.DropStaleGradientOptimizer)
-        """,
-    ),
-    sample(
-        "the Estimator is left alone",
-        """\
-        import tensorflow as tf
-        from tensorflow.estimator import ModeKeys
-        print(tf.estimator.Estimator, ModeKeys.TRAIN)
-        """,
-    ),
-    sample(
         "the Estimator, if asked for",
         """\
         import tensorflow as tf
@@ -79,31 +61,6 @@ SAMPLES = [
         from tf_condacc.estimator import ModeKeys, train_and_evaluate
         print(tf_condacc.estimator.Estimator, ModeKeys.TRAIN, tf_condacc.estimator.ModeKeys.EVAL)
         print(tf_condacc.estimator.export.PredictOutput, train_and_evaluate)
-        """,
-        estimator=True,
-    ),
-    sample(
-        "no name of the Estimator, if one of them is not provided",
-        """\
-        import tensorflow as tf
-        from tensorflow.estimator import ModeKeys
-        print(tf.estimator.Estimator, ModeKeys.TRAIN, tf.estimator.BestExporter)
-        """,
-        estimator=True,
-    ),
-    sample(
-        "no name of the Estimator, if one of them exports",
-        """\
-        import tensorflow as tf
-        print(tf.estimator.Estimator, tf.estimator.FinalExporter("final", None))
-        """,
-        estimator=True,
-    ),
-    sample(
-        "no name of the Estimator, if it starts warm or exports",
-        """\
-        from tensorflow.estimator import Estimator, EvalSpec
-        print(Estimator(model_fn, warm_start_from=folder), EvalSpec(input_fn, 1))
         """,
         estimator=True,
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import types
 from typing import Any
 
@@ -12,6 +11,7 @@ from tensorflow.tools.compatibility import all_renames_v2
 from condacc.advice import GENERAL, USE_KERAS2, advice
 from condacc.extras import INSTALL_ESTIMATOR
 from condacc.originals import CONTRIB, CONTRIB_SAME, CONTRIB_SOURCES, PACKAGES, resolve
+from condacc.versions import has_module
 from tf_condacc.compat._errors import MissingNameError
 
 _ROOT = "tensorflow.contrib"
@@ -118,7 +118,7 @@ def sources_of(path: str) -> tuple[str, ...] | None:
     if place is not None:
         return (place,) if ":" not in place else None
     above = sources_of(parent) if parent else None
-    found = [f"{source}.{name}" for source in above or () if _is_module(f"{source}.{name}")]
+    found = [f"{source}.{name}" for source in above or () if has_module(f"{source}.{name}")]
     return tuple(found) or None
 
 
@@ -156,20 +156,6 @@ def find(path: str, name: str) -> Any:
     raise missing(path, name)
 
 
-def why_no_module(path: str) -> Missing:
-    """Returns the error for a path below ``tf.contrib`` that is not the path of a module.
-
-    Python looks for a name of ``from tensorflow.contrib.rnn import GRUCell`` among modules, if the
-    module does not have it as an attribute.
-    """
-    parent, _, name = path.rpartition(".")
-    try:
-        find(parent, name)
-    except Missing as error:
-        return error
-    return missing(parent, name)
-
-
 def names_of(path: str) -> list[str]:
     """Returns the names of a module of ``tf.contrib``, other than those of modules below it.
 
@@ -179,7 +165,7 @@ def names_of(path: str) -> list[str]:
     path = CONTRIB_SAME.get(path, path)
     names = set(CONTRIB.get(path, ()))
     for source in sources_of(path) or ():
-        if _is_module(source.partition(".")[0]):
+        if has_module(source.partition(".")[0]):
             names.update(_public_names(importlib.import_module(source)))
     return sorted(names)
 
@@ -229,16 +215,9 @@ def _public_names(module: types.ModuleType) -> list[str]:
     ]
 
 
-def _is_module(path: str) -> bool:
-    try:
-        return importlib.util.find_spec(path) is not None
-    except ModuleNotFoundError:
-        return False
-
-
 def _check_installed(full_name: str, sources: tuple[str, ...]) -> None:
     package = sources[0].partition(".")[0]
-    if importlib.util.find_spec(package) is None:
+    if not has_module(package):
         raise _not_installed(full_name, package)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import sys
 from collections.abc import Mapping
 from types import ModuleType
@@ -12,8 +11,9 @@ from typing import Any
 
 from condacc.extras import INSTALL_ESTIMATOR
 from condacc.originals import ESTIMATOR_MODULES, NAMES, resolve
+from condacc.versions import has_module
 from tf_condacc.compat._errors import MissingModuleError, MissingNameError
-from tf_condacc.compat._tensorflow_estimator import API, PACKAGE, import_package
+from tf_condacc.compat._tensorflow_estimator import API, PACKAGE, FixedModule, import_package
 
 _PYTHON = "tensorflow.python.estimator"
 # Modules of the package that were there before `estimator_module` imported it.
@@ -37,7 +37,7 @@ def estimator_module() -> ModuleType:
     """
     if API in sys.modules:
         return sys.modules[API]
-    if not _kept and not _is_found(PACKAGE):
+    if not _kept and not has_module(PACKAGE):
         return own_estimator()
     _before.update(_modules())
     if _kept:
@@ -66,13 +66,6 @@ def _is_of_package(name: str) -> bool:
     return name.partition(".")[0] == PACKAGE
 
 
-def _is_found(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):  # Its entry in `sys.modules` is None, or has no spec.
-        return False
-
-
 @functools.cache
 def own_estimator() -> ModuleType:
     """Returns a module with the names of ``tf.estimator`` that need no further package."""
@@ -80,31 +73,18 @@ def own_estimator() -> ModuleType:
     top, export, inputs = (
         {name: resolve(place) for name, place in NAMES[part].items()} for part in parts
     )
-    top["export"] = _OwnEstimator("tf.estimator.export", export)
-    top["inputs"] = _OwnEstimator("tf.estimator.inputs", inputs)
-    return _OwnEstimator("tf.estimator", top)
+    top["export"] = _own_module("tf.estimator.export", export)
+    top["inputs"] = _own_module("tf.estimator.inputs", inputs)
+    return _own_module("tf.estimator", top)
 
 
-class _OwnEstimator(ModuleType):
-    """A module whose missing names raise an error that says what provides them.
-
-    Args:
-        name: Name of the module.
-        contents: Objects by their names.
-    """
-
-    def __init__(self, name: str, contents: Mapping[str, Any]) -> None:
-        super().__init__(name, "Stands for the module of this name.")
-        vars(self).update(contents)
-        self.__all__ = sorted(contents)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        raise AttributeError(
-            f"{self.__name__}.{name} needs the package tensorflow-estimator, which is missing: "
-            f"{INSTALL_ESTIMATOR}. tf_condacc itself has {', '.join(self.__all__)}."
-        )
+def _own_module(name: str, contents: Mapping[str, Any]) -> ModuleType:
+    return FixedModule(
+        name,
+        contents,
+        f"needs the package tensorflow-estimator, which is missing: {INSTALL_ESTIMATOR}. "
+        f"tf_condacc itself has {', '.join(sorted(contents))}.",
+    )
 
 
 def public_module(estimator: ModuleType, path: str) -> ModuleType | None:

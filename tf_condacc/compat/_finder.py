@@ -11,7 +11,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
 from condacc.originals import MOVED_MODULES
-from tf_condacc.compat._contrib import ContribModule, Missing, sources_of, why_no_module
+from tf_condacc.compat._contrib import ContribModule, Missing, find, missing, sources_of
 from tf_condacc.compat._errors import MissingModuleError
 from tf_condacc.compat._estimator import private_module, public_module
 
@@ -98,7 +98,10 @@ class Finder(MetaPathFinder, Loader):
         if path not in self._contrib:
             try:
                 if sources_of(path) is None:
-                    raise why_no_module(path)
+                    # Python looks for a name of an import among modules if the module lacks it.
+                    parent, _, name = path.rpartition(".")
+                    find(parent, name)
+                    raise missing(parent, name)
             except Missing as error:
                 message = str(error)
             else:

@@ -73,16 +73,25 @@ def _is_wanted(name: str) -> bool:
     return name not in sys.modules and (name.startswith(PACKAGE) or not has_module(name))
 
 
-class _Stub(ModuleType):
-    """A module that raises an error for any other name, saying that TensorFlow lacks it."""
+class FixedModule(ModuleType):
+    """A module with given contents.
+
+    Args:
+        name: Name of the module.
+        contents: Objects by their names.
+        remedy: What the error of any other name says after the name.
+    """
+
+    def __init__(self, name: str, contents: Mapping[str, Any], remedy: str) -> None:
+        super().__init__(name, "Stands for the module of this name.")
+        vars(self).update(contents)
+        self.__all__ = sorted(contents)
+        self._remedy = remedy
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        raise AttributeError(
-            f"{self.__name__}.{name} is not in TensorFlow {release()}: tensorflow_estimator cannot "
-            "use TPUs, nor strategies of tf.distribute on a cluster, with this version."
-        )
+        raise AttributeError(f"{self.__name__}.{name} {self._remedy}")
 
 
 class _Exports:
@@ -100,11 +109,6 @@ class _Exports:
 
     def export_constant(self, module_name: str, name: str) -> None:
         """Does nothing."""
-
-
-def _should_run_distribute_coordinator(config: Any) -> bool:
-    del config
-    return False
 
 
 def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
@@ -125,36 +129,31 @@ def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
 
 
 def _stub(name: str, **contents: Any) -> ModuleType:
-    module = _Stub(name, "Takes the place of a module that this TensorFlow does not have.")
-    vars(module).update(contents)
-    return module
+    remedy = (
+        f"is not in TensorFlow {release()}: tensorflow_estimator cannot use TPUs, nor strategies "
+        "of tf.distribute on a cluster, with this version."
+    )
+    return FixedModule(name, contents, remedy)
 
 
 def _stub_modules() -> list[ModuleType]:
     """Returns new stubs of the modules that tensorflow_estimator 2.15 imports."""
     coordinator: dict[str, Callable[..., Any]] = {
-        "should_run_distribute_coordinator": _should_run_distribute_coordinator,
+        "should_run_distribute_coordinator": lambda config: False,
         "init_run_config": _init_run_config,
     }
+    optimizers = {name: type(name, (), {}) for name in _TPU_OPTIMIZERS}
     return [
         _stub("tensorflow.python.distribute.estimator_training", **coordinator),
         _stub("tensorflow.python.tpu.session_support"),
-        _stub("tensorflow.python.tpu.tpu_embedding", **_optimizers()),
+        _stub("tensorflow.python.tpu.tpu_embedding", **optimizers),
         _stub("tensorflow.python.tpu.tpu_embedding_gradient"),
         _stub("tensorflow_estimator.python.estimator.estimator_export", estimator_export=_Exports),
     ]
 
 
-def _optimizers() -> dict[str, type]:
-    return {name: type(name, (), {}) for name in _TPU_OPTIMIZERS}
-
-
 def _accept_our_specs(estimator: ModuleType) -> None:
-    """Lets the Estimators of tensorflow_estimator accept our EstimatorSpec from a `model_fn`.
-
-    Args:
-        estimator: The API of tensorflow_estimator.
-    """
+    """Lets the Estimators of tensorflow_estimator accept our EstimatorSpec from a `model_fn`."""
     init = estimator.Estimator.__init__
 
     @functools.wraps(init)
@@ -204,10 +203,7 @@ def _converted_output(theirs: ModuleType, output: Any) -> Any:
 def _accept_first_workers(estimator: ModuleType) -> None:
     """Lets RunConfig of tensorflow_estimator accept a cluster whose chief is worker 0.
 
-    ``condacc launch`` starts such clusters. The environment variable ``TF_CONFIG`` stays as it is.
-
-    Args:
-        estimator: The API of tensorflow_estimator.
+    ``condacc launch`` starts such clusters. ``TF_CONFIG`` stays as it is.
     """
     read = getattr(estimator.RunConfig, _READER)
 
@@ -247,11 +243,7 @@ def _with_chief(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_keras(estimator: ModuleType) -> None:
-    """Makes the models that need Keras 2 say so when they are made, not when they are trained.
-
-    Args:
-        estimator: The API of tensorflow_estimator.
-    """
+    """Makes the models that need Keras 2 say so when they are made, not when they are trained."""
     for name in dir(estimator):
         if name.startswith(("DNN", "Linear")):
             model = getattr(estimator, name)

@@ -79,13 +79,7 @@ def linear(
     """Returns the sum of tensors after a multiplication with one matrix each.
 
     Mirrors ``_linear`` of ``tf.contrib.rnn.python.ops.core_rnn_cell``. The arguments are those of
-    `Linear`.
-
-    Returns:
-        The result, [batch, output_size].
-
-    Raises:
-        ValueError: `args` is empty, or one of it is not of rank 2 or has no static size.
+    `Linear`, with the same errors. The result is [batch, output_size].
     """
     return Linear(args, output_size, bias, bias_initializer, kernel_initializer)(args)
 

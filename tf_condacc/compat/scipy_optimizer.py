@@ -102,34 +102,34 @@ class ScipyOptimizerInterface:
         session = session or v1.get_default_session()
         if session is None:
             raise ValueError("ScipyOptimizerInterface.minimize: pass session, there is no default")
-        fetches = list(fetches or ())
+        seen = list(fetches or ()) if loss_callback else []
 
-        def function_of(pair: tuple[Any, Any], callback: Callable[..., Any] | None) -> Any:
-            def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
-                self._set(session, x)
-                seen = fetches if callback else []
-                [value, slope], others = session.run([pair, seen], feed_dict, **run_kwargs)
-                if callback:
-                    callback(*others)
-                return float(value), slope
+        def evaluate(
+            pair: tuple[Any, Any], x: np.ndarray, fetches: Sequence[Any] = ()
+        ) -> tuple[float, np.ndarray, list[Any]]:
+            self._set(session, x)
+            [value, slope], others = session.run([pair, fetches], feed_dict, **run_kwargs)
+            return float(value), slope, others
 
-            return evaluate
+        def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope, others = evaluate(self._loss_and_slope, x, seen)
+            if loss_callback:
+                loss_callback(*others)
+            return value, slope
 
+        constraints = [
+            {
+                "type": kind,
+                "fun": lambda x, pair=pair: evaluate(pair, x)[0],
+                "jac": lambda x, pair=pair: evaluate(pair, x)[1],
+            }
+            for kind, pair in self._constraints
+        ]
         before = self._flat(session.run(self._variables))
-        constraints = []
-        for kind, pair in self._constraints:
-            fun = function_of(pair, None)
-            constraints.append(
-                {
-                    "type": kind,
-                    "fun": lambda x, fun=fun: fun(x)[0],
-                    "jac": lambda x, fun=fun: fun(x)[1],
-                }
-            )
         found = before
         try:
             result = self._minimize(
-                function_of(self._loss_and_slope, loss_callback),
+                loss,
                 before,
                 jac=True,
                 callback=step_callback,

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._model_fn import ModeKeys, SpecLike
+from tf_condacc._model_fn import ModeKeys, SpecLike, checked_hooks
 from tf_condacc.cluster import Task
 from tf_condacc.estimator import _input_pipelines, _predictions, _saved_models, _sessions
 from tf_condacc.estimator._model import Model, Path
@@ -139,7 +139,7 @@ class Estimator:
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
         _input_pipelines.check_steps(steps=steps, max_steps=max_steps)
-        hooks = _input_pipelines.checked_hooks(hooks)
+        hooks = list(checked_hooks(hooks))
         if max_steps is not None and self._trained_steps() >= max_steps:
             return self
         if steps is not None or max_steps is not None:
@@ -179,7 +179,7 @@ class Estimator:
             TypeError: A hook is not a ``SessionRunHook``.
         """
         _input_pipelines.check_steps(steps=steps)
-        hooks = _input_pipelines.checked_hooks(hooks)
+        hooks = list(checked_hooks(hooks))
         with tf.Graph().as_default():
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
@@ -215,7 +215,7 @@ class Estimator:
                 prediction is not a dense batch, or the predictions differ in length.
             TypeError: A hook is not a ``SessionRunHook``.
         """
-        hooks = _input_pipelines.checked_hooks(hooks)
+        hooks = list(checked_hooks(hooks))
         with tf.Graph().as_default():
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.PREDICT)
             predictions = _predictions.chosen(spec.predictions, predict_keys)
@@ -276,13 +276,8 @@ class Estimator:
     ) -> bytes:
         """Writes the model as a SavedModel, as `export_saved_model` does, under its former name.
 
-        Args:
-            export_dir_base: See `export_saved_model`.
-            serving_input_receiver_fn: See `export_saved_model`.
-            assets_extra: See `export_saved_model`.
-            as_text: See `export_saved_model`.
-            checkpoint_path: See `export_saved_model`.
-            strip_default_attrs: Has no effect: attributes that have their default are left out.
+        The arguments are the same. `strip_default_attrs` has no effect: attributes that have their
+        default are left out.
 
         Returns:
             Path of the new folder as bytes, which the programs that call this method decode.

@@ -1,23 +1,14 @@
-"""Functions that call an `input_fn` and a `model_fn`, and check their arguments."""
+"""Checks of the arguments of an Estimator, and the features and labels of an input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import extras
-from tf_condacc._model_fn import SpecLike, argument_names, checked_spec
-from tf_condacc._typing import Nested
-
-
-def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
-    """Calls a function, and leaves out the optional arguments that it does not have."""
-    names = argument_names(function)
-    accepted = {name: value for name, value in optional.items() if name in names}
-    return function(*args, **accepted)
+from tf_condacc._model_fn import argument_names
 
 
 def check_model_fn(model_fn: Any, params: Any) -> None:
@@ -68,21 +59,6 @@ def check_not_given(owner: str, **arguments: Any) -> None:
             )
 
 
-def checked_hooks(
-    hooks: Iterable[v1.train.SessionRunHook] | None,
-) -> list[v1.train.SessionRunHook]:
-    """Returns the hooks as a list.
-
-    Raises:
-        TypeError: One of them is not a ``SessionRunHook``.
-    """
-    hooks = list(hooks or ())
-    for hook in hooks:
-        if not isinstance(hook, v1.train.SessionRunHook):
-            raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
-    return hooks
-
-
 def features_and_labels(result: Any) -> tuple[Any, Any]:
     """Returns the features and labels of an input; the labels are None if it has none.
 
@@ -105,34 +81,3 @@ def features_and_labels(result: Any) -> tuple[Any, Any]:
             )
         return tuple(result)
     return result, None
-
-
-def call_model_fn(
-    model_fn: Callable[..., Any],
-    features: Nested,
-    labels: Nested,
-    mode: str,
-    optional: Mapping[str, Any],
-) -> SpecLike:
-    """Calls a `model_fn`, and leaves out the arguments that it does not have.
-
-    Args:
-        model_fn: The function.
-        features: The features.
-        labels: The labels, or None.
-        mode: One of `ModeKeys`.
-        optional: Further arguments by their names.
-
-    Returns:
-        An EstimatorSpec, or an object with its fields.
-
-    Raises:
-        ValueError: There are labels and `model_fn` has no argument for them, or its result is not a
-            spec, or lacks a value that the mode requires.
-    """
-    if "labels" in argument_names(model_fn):
-        optional = {"labels": labels, **optional}
-    elif labels is not None:
-        raise ValueError("model_fn does not take labels, but input_fn returns labels.")
-    spec = call_accepted(model_fn, features=features, mode=mode, **optional)
-    return checked_spec(spec, mode)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._model_fn import ModeKeys, SpecLike
+from tf_condacc._model_fn import ModeKeys, SpecLike, argument_names, call_accepted, checked_spec
 from tf_condacc._typing import Nested
 from tf_condacc.cluster import Task
 from tf_condacc.estimator import _input_pipelines
@@ -73,7 +73,7 @@ class Model:
         self._begin()
         optional = {"mode": mode, "params": self.params(), "config": self.config()}
         with fresh_keras_names():
-            result = _input_pipelines.call_accepted(input_fn, **optional)
+            result = call_accepted(input_fn, **optional)
             features, labels = _input_pipelines.features_and_labels(result)
             labels = None if mode == ModeKeys.PREDICT else labels
             return self._call_model_fn(features, labels, mode)
@@ -93,5 +93,14 @@ class Model:
         v1.train.get_or_create_global_step()
 
     def _call_model_fn(self, features: Nested, labels: Nested, mode: str) -> SpecLike:
-        optional = {"params": self.params(), "config": self.config()}
-        return _input_pipelines.call_model_fn(self.model_fn, features, labels, mode, optional)
+        """Calls the `model_fn`, and leaves out the arguments that it does not have.
+
+        Raises:
+            ValueError: There are labels and no argument for them, or the result is not a spec, or
+                lacks a value that the mode requires.
+        """
+        optional = {"params": self.params(), "config": self.config(), "labels": labels}
+        if labels is not None and "labels" not in argument_names(self.model_fn):
+            raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+        spec = call_accepted(self.model_fn, features=features, mode=mode, **optional)
+        return checked_spec(spec, mode)

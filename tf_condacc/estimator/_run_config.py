@@ -9,8 +9,8 @@ import copy
 import dataclasses
 import numbers
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compat import v1
@@ -82,11 +82,11 @@ class RunConfig:
     def __post_init__(self) -> None:
         steps, secs = _intervals(self.save_checkpoints_steps, self.save_checkpoints_secs)
         self._set(save_checkpoints_steps=steps, save_checkpoints_secs=secs)
-        self._place = _PlaceInCluster.read()
+        entries = tf_config.entries()
+        self._task, self._service = _read_task(entries), entries.get("service")
         _check(self)
-        if self._place.model_dir is not None:
-            given = model_dir_of(self, self._place.model_dir, "TF_CONFIG")
-            self._set(model_dir=given)
+        if (model_dir := entries.get("model_dir")) is not None:
+            self._set(model_dir=model_dir_of(self, model_dir, "TF_CONFIG"))
 
     def replace(self, **changes: Any) -> RunConfig:
         """Returns a copy with other values of some attributes.
@@ -123,27 +123,29 @@ class RunConfig:
     @property
     def cluster_spec(self) -> tf.train.ClusterSpec:
         """The ``tf.train.ClusterSpec``; an empty one if the process is alone or evaluates."""
-        return tf.train.ClusterSpec(self._place.cluster)
+        return tf.train.ClusterSpec(self._task.cluster)
 
     @property
     def task_type(self) -> str:
         """Job of this task: "chief", "master", "worker", "ps" or "evaluator"."""
-        return self._place.task_type
+        return self._task.task_type
 
     @property
     def task_id(self) -> int:
         """Number of this task in its job."""
-        return self._place.task_id
+        return self._task.task_id
 
     @property
     def is_chief(self) -> bool:
         """Whether this task initializes variables and saves checkpoints."""
-        return self._place.is_chief
+        return (self._task.task_type, self._task.task_id) == self._task.chief
 
     @property
     def master(self) -> str:
         """Target for sessions that train; "" if the process is alone."""
-        return self._place.master
+        if len(_in_order(self._task)) < 2:
+            return ""
+        return f"grpc://{self._task.cluster[self._task.task_type][self.task_id]}"
 
     @property
     def evaluation_master(self) -> str:
@@ -153,22 +155,24 @@ class RunConfig:
     @property
     def num_ps_replicas(self) -> int:
         """Number of parameter servers."""
-        return len(self._place.cluster.get("ps", []))
+        return len(self._task.cluster.get(PS_JOB, []))
 
     @property
     def num_worker_replicas(self) -> int:
         """Number of tasks that train, the chief included; 0 in an evaluator."""
-        return self._place.num_workers
+        return len(self._task.workers) or int(self.is_chief)
 
     @property
     def global_id_in_cluster(self) -> int | None:
         """Number of this task among all tasks of the cluster; None in an evaluator."""
-        return self._place.global_id
+        tasks = _in_order(self._task) or [self._task.chief]
+        place = (self._task.task_type, self._task.task_id)
+        return tasks.index(place) if place in tasks else None
 
     @property
     def service(self) -> Any:
         """The entry "service" of ``TF_CONFIG``."""
-        return self._place.service
+        return self._service
 
 
 def model_dir_of(
@@ -193,65 +197,21 @@ def model_dir_of(
     return given[0] if given else None
 
 
-class _PlaceInCluster(NamedTuple):
-    """The place of this process in its cluster, in the terms of a RunConfig.
+def _read_task(entries: Mapping[str, Any]) -> tf_config.TaskConfig:
+    """Returns the place of this process in its cluster.
 
     An evaluator is not a part of the cluster, so it sees an empty one.
 
-    Attributes:
-        cluster: Addresses of the tasks of each job.
-        task_type: Job of this task.
-        task_id: Number of this task in its job.
-        is_chief: Whether this task is the chief.
-        num_workers: Number of tasks that train.
-        global_id: Number of this task among all tasks; None in an evaluator.
-        master: Target for sessions that train.
-        model_dir: Folder of checkpoints, or None.
-        service: The entry "service".
+    Raises:
+        ValueError: `entries` of ``TF_CONFIG`` do not describe a cluster and a task of it.
     """
-
-    cluster: dict[str, list[str]]
-    task_type: str
-    task_id: int
-    is_chief: bool
-    num_workers: int
-    global_id: int | None
-    master: str
-    model_dir: str | None
-    service: Any
-
-    @classmethod
-    def read(cls) -> _PlaceInCluster:
-        """Reads the environment variable.
-
-        Raises:
-            ValueError: It does not describe a cluster and a task of it.
-        """
-        entries = tf_config.entries()
-        config = tf_config.read(entries)
-        model_dir, service = entries.get("model_dir"), entries.get("service")
-        if not config.cluster:
-            job = (entries.get("task") or {}).get("type", "worker")
-            if job != "worker":
-                raise ValueError(
-                    f'If "cluster" is not set in TF_CONFIG, task type must be WORKER; got {job!r}.'
-                )
-            return cls({}, "worker", 0, True, 1, 0, "", model_dir, service)
-        job, task = config.task_type, config.task_id
-        if job == EVALUATOR_JOB:
-            return cls({}, job, task, False, 0, None, "", model_dir, service)
-        tasks = _in_order(config)
-        return cls(
-            cluster=config.cluster,
-            task_type=job,
-            task_id=task,
-            is_chief=(job, task) == config.chief,
-            num_workers=len(config.workers),
-            global_id=tasks.index((job, task)),
-            master=f"grpc://{config.cluster[job][task]}" if len(tasks) > 1 else "",
-            model_dir=model_dir,
-            service=service,
+    task = tf_config.read(entries)
+    job = (entries.get("task") or {}).get("type", "worker")
+    if not task.cluster and job != "worker":
+        raise ValueError(
+            f'If "cluster" is not set in TF_CONFIG, task type must be WORKER; got {job!r}.'
         )
+    return task._replace(cluster={}) if task.task_type == EVALUATOR_JOB else task
 
 
 def _in_order(config: tf_config.TaskConfig) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._model_fn import ModeKeys
+from tf_condacc._model_fn import ModeKeys, checked_hooks, checked_loss
 from tf_condacc._typing import Nested, TensorLike
 from tf_condacc.estimator.export import ExportOutput, PredictOutput
 
@@ -78,7 +78,7 @@ class EstimatorSpec(_Fields):
         prediction_hooks: Iterable[v1.train.SessionRunHook] | None = None,
     ) -> EstimatorSpec:
         hooks = [training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks]
-        chief_hooks, training_hooks, evaluation_hooks, prediction_hooks = map(_checked_hooks, hooks)
+        chief_hooks, training_hooks, evaluation_hooks, prediction_hooks = map(checked_hooks, hooks)
         if scaffold is not None and not isinstance(scaffold, v1.train.Scaffold):
             raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")
         train_op = _checked_train_op(train_op, mode)
@@ -87,7 +87,7 @@ class EstimatorSpec(_Fields):
             cls,
             mode,
             predictions,
-            _checked_loss(loss, mode),
+            checked_loss(loss, mode),
             train_op,
             _checked_metrics(eval_metric_ops),
             _checked_export_outputs(export_outputs, predictions, mode),
@@ -124,17 +124,6 @@ def _checked_predictions(predictions: Nested, mode: str) -> Nested:
         if not _is_tensor(value):
             raise TypeError(f"predictions must be tensors, given for {name!r}: {value}")
     return predictions
-
-
-def _checked_loss(loss: TensorLike | None, mode: str) -> tf.Tensor | None:
-    if loss is None:
-        if mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
-            raise ValueError("Missing loss.")
-        return None
-    tensor = tf.convert_to_tensor(loss)
-    if tensor.shape.num_elements() not in (None, 1):
-        raise ValueError(f"Loss must be scalar, given: {tensor}")
-    return tensor if tensor.shape.rank == 0 else tf.reshape(tensor, [])
 
 
 def _checked_train_op(train_op: Any, mode: str) -> tf.Operation | tf.Tensor | None:
@@ -189,16 +178,6 @@ def _default_export_outputs(predictions: Nested) -> Mapping[str, ExportOutput] |
     if not all(isinstance(name, str) for name, _ in _items(predictions)):
         return None
     return {_DEFAULT_SIGNATURE: PredictOutput(predictions)}
-
-
-def _checked_hooks(
-    hooks: Iterable[v1.train.SessionRunHook] | None,
-) -> tuple[v1.train.SessionRunHook, ...]:
-    hooks = tuple(hooks or ())
-    for hook in hooks:
-        if not isinstance(hook, v1.train.SessionRunHook):
-            raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
-    return hooks
 
 
 def _check_graph(spec: EstimatorSpec) -> None:

@@ -17,6 +17,7 @@ from tensorflow.compat import v1
 
 from condacc.tf_config import EVALUATOR_JOB
 from tf_condacc import cluster
+from tf_condacc._model_fn import checked_hooks
 from tf_condacc.estimator import _input_pipelines, _sessions
 from tf_condacc.estimator._estimator import Estimator, in_task
 
@@ -69,9 +70,7 @@ class TrainSpec(_TrainFields):
                     "All saving_listeners must be `CheckpointSaverListener` instances, given: "
                     f"{listener}"
                 )
-        return super().__new__(
-            cls, input_fn, max_steps, tuple(_input_pipelines.checked_hooks(hooks)), listeners
-        )
+        return super().__new__(cls, input_fn, max_steps, checked_hooks(hooks), listeners)
 
 
 class _EvalFields(NamedTuple):
@@ -128,7 +127,7 @@ class EvalSpec(_EvalFields):
             input_fn,
             steps,
             name,
-            tuple(_input_pipelines.checked_hooks(hooks)),
+            checked_hooks(hooks),
             (),
             start_delay_secs,
             throttle_secs,
@@ -177,7 +176,7 @@ def train_and_evaluate(
     listener = _EvaluatingListener(evaluations, eval_spec.throttle_secs)
     if not config.cluster_spec:
         _train(estimator, train_spec, listener)
-        return (evaluations.last.metrics, []) if evaluations.last else (None, None)
+        return (evaluations.metrics, []) if evaluations.metrics else (None, None)
     with (
         cluster.start(session_config=_sessions.session_config(config)) as task,
         in_task(task),
@@ -202,18 +201,6 @@ def evaluated_by_caller() -> Iterator[None]:
         _EVALUATED_BY_CALLER.reset(token)
 
 
-class _Result(NamedTuple):
-    """The result of an evaluation.
-
-    Attributes:
-        metrics: What `Estimator.evaluate` returned.
-        is_last: Whether the training has reached its last step.
-    """
-
-    metrics: dict[str, Any]
-    is_last: bool
-
-
 class _Evaluations:
     """Evaluates the latest checkpoint of an Estimator, each checkpoint once.
 
@@ -223,30 +210,28 @@ class _Evaluations:
         max_steps: Global step at which training ends, or None.
 
     Attributes:
-        last: The last result, or None.
+        metrics: What `Estimator.evaluate` returned last, or None.
     """
 
     def __init__(self, estimator: Estimator, spec: EvalSpec, max_steps: int | None) -> None:
         self._estimator, self._spec, self._max_steps = estimator, spec, max_steps
         self._evaluated: str | None = None
-        self.last: _Result | None = None
+        self.metrics: dict[str, Any] | None = None
 
-    def run(self) -> _Result | None:
-        """Returns the result for the latest checkpoint; None if there is no new one."""
+    def run(self) -> dict[str, Any] | None:
+        """Returns the metrics of the latest checkpoint; None if there is no new one."""
         checkpoint = self._estimator.latest_checkpoint()
         if checkpoint is None or checkpoint == self._evaluated:
             return None
-        metrics = self._estimator.evaluate(
+        self.metrics = self._estimator.evaluate(
             input_fn=self._spec.input_fn,
             steps=self._spec.steps,
             name=self._spec.name,
             checkpoint_path=checkpoint,
             hooks=self._spec.hooks,
         )
-        is_last = bool(self._max_steps and metrics[v1.GraphKeys.GLOBAL_STEP] >= self._max_steps)
         self._evaluated = checkpoint
-        self.last = _Result(metrics, is_last)
-        return self.last
+        return self.metrics
 
     def run_until_training_ends(self) -> None:
         """Evaluates each new checkpoint, up to that of the last step of the training."""
@@ -254,16 +239,16 @@ class _Evaluations:
         warned = False
         while True:
             begin = time.monotonic()
-            result = self.run()
-            if result is not None and result.is_last:
+            metrics = self.run()
+            if metrics and self._max_steps and metrics["global_step"] >= self._max_steps:
                 return
-            if result is None and not warned:
+            if metrics is None and not warned:
                 _LOG.warning(
                     "There is no new checkpoint to evaluate in %s.", self._estimator.model_dir
                 )
-            warned = result is None
+            warned = metrics is None
             rest = begin + self._spec.throttle_secs - time.monotonic()
-            time.sleep(max(rest, 0 if result else _POLL_SECS))
+            time.sleep(max(rest, 0 if metrics else _POLL_SECS))
 
 
 class _EvaluatingListener(v1.train.CheckpointSaverListener):

@@ -36,7 +36,8 @@ class ExportOutput(abc.ABC):
         """Returns the SignatureDef of the output.
 
         Args:
-            receiver_tensors: The tensors that the model is fed with, a tensor or a dictionary.
+            receiver_tensors: The tensors that the model is fed with, a tensor or a dictionary. For
+                classes and predicted values, serialized examples alone: `[n] string`.
 
         Raises:
             ValueError: The output cannot be computed from such inputs.
@@ -46,9 +47,9 @@ class ExportOutput(abc.ABC):
 class ClassificationOutput(ExportOutput):
     """Scores, classes or both. Mirrors ``tf.estimator.export.ClassificationOutput``.
 
-    Args:
-        scores: Score of each class: `[n, …] float`.
-        classes: Names of the classes: `[n, …] string`.
+    Attributes:
+        scores: Score of each class: `[n, …] float`, or None.
+        classes: Names of the classes: `[n, …] string`, or None.
 
     Raises:
         ValueError: Neither is given, or one has another dtype.
@@ -61,28 +62,9 @@ class ClassificationOutput(ExportOutput):
             raise ValueError(f"Classification classes must be a string Tensor; got {classes}")
         if scores is None and classes is None:
             raise ValueError("At least one of scores and classes must be set.")
-        self._scores = scores
-        self._classes = classes
-
-    @property
-    def scores(self) -> tf.Tensor | None:
-        """The score of each class: `[n, …] float`, or None."""
-        return self._scores
-
-    @property
-    def classes(self) -> tf.Tensor | None:
-        """The names of the classes: `[n, …] string`, or None."""
-        return self._classes
+        self.scores, self.classes = scores, classes
 
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Returns the SignatureDef of the output.
-
-        Args:
-            receiver_tensors: Serialized examples, the only input of the model: `[n] string`.
-
-        Raises:
-            ValueError: The model has another input, or more than one.
-        """
         examples = _only_examples(receiver_tensors, "Classification")
         return v1.saved_model.classification_signature_def(examples, self.classes, self.scores)
 
@@ -90,7 +72,7 @@ class ClassificationOutput(ExportOutput):
 class RegressionOutput(ExportOutput):
     """A predicted value. Mirrors ``tf.estimator.export.RegressionOutput``.
 
-    Args:
+    Attributes:
         value: The predicted value of each example: `[n, …] float`.
 
     Raises:
@@ -100,22 +82,9 @@ class RegressionOutput(ExportOutput):
     def __init__(self, value: tf.Tensor) -> None:
         if not (tf.is_tensor(value) and value.dtype.is_floating):
             raise ValueError(f"Regression output value must be a float32 Tensor; got {value}")
-        self._value = value
-
-    @property
-    def value(self) -> tf.Tensor:
-        """The predicted value of each example: `[n, …] float`."""
-        return self._value
+        self.value = value
 
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Returns the SignatureDef of the output.
-
-        Args:
-            receiver_tensors: Serialized examples, the only input of the model: `[n] string`.
-
-        Raises:
-            ValueError: The model has another input, or more than one.
-        """
         examples = _only_examples(receiver_tensors, "Regression")
         return v1.saved_model.regression_signature_def(examples, self.value)
 
@@ -126,29 +95,22 @@ class PredictOutput(ExportOutput):
     Args:
         outputs: A dictionary from names to tensors, or one tensor, which gets the name "output".
 
+    Attributes:
+        outputs: The dictionary.
+
     Raises:
         ValueError: A key is not a string, or a value is not a tensor.
     """
 
     def __init__(self, outputs: Tensors) -> None:
-        self._outputs = _as_dict(outputs, "output")
-        for key, value in self._outputs.items():
+        self.outputs = _as_dict(outputs, "output")
+        for key, value in self.outputs.items():
             if not isinstance(key, str):
                 raise ValueError(f"Prediction output key must be a string; got {key}.")
             if not tf.is_tensor(value):
                 raise ValueError(f"Prediction output value must be a Tensor; got {value}.")
 
-    @property
-    def outputs(self) -> dict[str, tf.Tensor]:
-        """A dictionary from names to tensors."""
-        return self._outputs
-
     def as_signature_def(self, receiver_tensors: Tensors) -> SignatureDef:
-        """Returns the SignatureDef of the output.
-
-        Args:
-            receiver_tensors: The tensors that the model is fed with, of any number and dtype.
-        """
         return v1.saved_model.predict_signature_def(
             _as_dict(receiver_tensors, "input"), self.outputs
         )
@@ -180,9 +142,6 @@ def build_raw_serving_input_receiver_fn(
         features: A dictionary from names to tensors `[n, …]`. The placeholders get their dtypes
             and, apart from the first dimension, their shapes.
         default_batch_size: First dimension of the placeholders; None if unknown.
-
-    Returns:
-        A function without arguments that returns a `ServingInputReceiver`.
     """
     specs = {
         name: (tensor.dtype, [default_batch_size, *tensor.shape[1:]])
@@ -209,9 +168,6 @@ def build_parsing_serving_input_receiver_fn(
     Args:
         feature_spec: The features to parse, as ``tf.io.parse_example`` takes them.
         default_batch_size: Number of examples; None if unknown.
-
-    Returns:
-        A function without arguments that returns a `ServingInputReceiver`.
     """
 
     def serving_input_receiver_fn() -> ServingInputReceiver:

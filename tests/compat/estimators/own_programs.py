@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
-import os
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -88,12 +88,12 @@ def missing_names(e: ModuleType, folder: Path) -> Any:
         lambda: exec(from_import),
         lambda: e.__wrapped__,
     ]
-    return [message(call) for call in calls]
+    return [message(call).partition(". tf_condacc itself has ")[0] for call in calls]
 
 
 def names(e: ModuleType, folder: Path) -> Any:
     return [
-        dir(e),
+        [hasattr(e, name) for name in ("TrainSpec", "export", "TowerOptimizer")],
         e.Estimator is estimator.Estimator,
         e.StopAtStepHook is v1.train.StopAtStepHook,
     ]
@@ -127,19 +127,15 @@ def a_subclass_overrides_methods(e: ModuleType, folder: Path) -> Any:
 
 def in_a_cluster_train_needs_train_and_evaluate(e: ModuleType, folder: Path) -> str:
     spec = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": spec, "task": {"type": "worker", "index": 1}})
-    try:
+    with programs.tf_config({"cluster": spec, "task": {"type": "worker", "index": 1}}):
         return message(lambda: programs.new(e, folder).train(programs.input_fn, steps=1))
-    finally:
-        del os.environ["TF_CONFIG"]
 
 
 def a_chief_that_only_trains_says_so(e: ModuleType, folder: Path) -> Any:
     """Returns for each job of a chief whether each warning is that nothing is evaluated."""
 
     def model_fn(features, mode):
-        step = v1.assign_add(v1.train.get_global_step(), 1)
-        return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
+        return programs.counting(e, mode)
 
     found = {}
     for job in ("worker", "master"):
@@ -147,17 +143,14 @@ def a_chief_that_only_trains_says_so(e: ModuleType, folder: Path) -> Any:
         handler = logging.StreamHandler(stream)
         handler.setLevel("WARNING")
         config = {"cluster": {job: [free_cluster(0, 1)["worker"][0]]}, "task": {"type": job}}
-        os.environ["TF_CONFIG"] = json.dumps(config)
         logging.getLogger("tf_condacc").addHandler(handler)
-        try:
+        with programs.tf_config(config):
             e.train_and_evaluate(
                 e.Estimator(model_fn, str(folder / job)),
                 e.TrainSpec(programs.input_fn, max_steps=1),
                 e.EvalSpec(programs.input_fn, steps=1),
             )
-        finally:
-            del os.environ["TF_CONFIG"]
-            logging.getLogger("tf_condacc").removeHandler(handler)
+        logging.getLogger("tf_condacc").removeHandler(handler)
         found[job] = ["Nothing is evaluated" in each for each in stream.getvalue().splitlines()]
     return found
 
@@ -172,15 +165,39 @@ def a_configuration_may_be_a_subclass(e: ModuleType, folder: Path) -> Any:
 
     def model_fn(features, mode, config):
         seen.append([config.rate, config.tf_random_seed, config.is_chief])
-        step = v1.assign_add(v1.train.get_global_step(), 1)
-        return e.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
+        return programs.counting(e, mode)
 
     config = Config(0.5, tf_random_seed=3)
     e.Estimator(model_fn, str(folder), config).train(programs.input_fn, steps=1)
     return [seen, message(lambda: setattr(config, "tf_random_seed", 4))]
 
 
+def what_only_the_package_has_is_refused(e: ModuleType, folder: Path) -> Any:
+    """Returns errors of arguments, and of specs of another type that lack what a mode requires.
+
+    The last value shows that predictions which no signature may have are not exported.
+    """
+
+    def other(**fields: Any) -> Any:
+        def model_fn(features, mode):
+            made = {name: tf.constant(value) for name, value in fields.items()}
+            return types.SimpleNamespace(**dict.fromkeys(e.EstimatorSpec._fields) | made)
+
+        return e.Estimator(model_fn)
+
+    return [
+        message(lambda: e.Estimator(lambda features: None, warm_start_from="folder")),
+        message(lambda: e.EvalSpec(programs.input_fn, exporters=["mine"])),
+        message(lambda: other(loss=0.0).train(programs.input_fn)),
+        message(lambda: other(train_op=0.0).train(programs.input_fn)),
+        message(lambda: other().evaluate(programs.input_fn)),
+        message(lambda: next(other().predict(programs.input_fn))),
+        e.EstimatorSpec("infer", {("a", 1): tf.zeros([1])}, export_outputs={}).export_outputs,
+    ]
+
+
 PROGRAMS = (
+    what_only_the_package_has_is_refused,
     missing_names,
     names,
     a_subclass_overrides_methods,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -111,11 +110,8 @@ def specs_of_either_are_accepted(e: ModuleType, folder: Path) -> Any:
 
 def distribution_on_a_cluster_is_refused(e: ModuleType, folder: Path) -> str:
     spec = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": spec, "task": {"type": "chief", "index": 0}})
-    try:
+    with programs.tf_config({"cluster": spec, "task": {"type": "chief", "index": 0}}):
         return message(lambda: e.RunConfig(train_distribute=object()))
-    finally:
-        del os.environ["TF_CONFIG"]
 
 
 def the_first_worker_is_the_chief(e: ModuleType, folder: Path) -> Any:
@@ -129,13 +125,10 @@ def the_first_worker_is_the_chief(e: ModuleType, folder: Path) -> Any:
 
 
 def _place(e: ModuleType, spec: Any, job: str, task: int) -> Any:
-    value = json.dumps({"cluster": spec, "task": {"type": job, "index": task}})
-    os.environ["TF_CONFIG"] = value
-    try:
+    with programs.tf_config({"cluster": spec, "task": {"type": job, "index": task}}):
+        value = os.environ["TF_CONFIG"]
         config = e.RunConfig()
         assert os.environ["TF_CONFIG"] == value
-    finally:
-        del os.environ["TF_CONFIG"]
     place = f"{config.task_type} {config.task_id}"
     return [place, config.is_chief, config.master, config.num_worker_replicas]
 

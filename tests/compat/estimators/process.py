@@ -1,8 +1,8 @@
 """Runs programs with one implementation of tf.estimator, in this process.
 
-Run as ``python process.py IMPLEMENTATION FOLDER``, it writes the result of each program, or its
-error as text, into FOLDER/PROGRAM.json. The implementation "package" is tensorflow_estimator. "own"
-is the module that stands in for it, in a process that cannot import it.
+Run as ``python process.py IMPLEMENTATION FOLDER [PROGRAM]``, it writes the result of each program,
+or its error as text, into FOLDER/PROGRAM.json. The implementation "package" is
+tensorflow_estimator. "own" is the module that stands in for it, in a process that cannot import it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.compat.estimators.programs import BOTH
 from tf_condacc.compat._estimator import estimator_module
 
 
-def main(name: str, folder: Path) -> None:
+def main(name: str, folder: Path, only: str = "") -> None:
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
     def run(program: Any, *arguments: Any) -> None:
@@ -34,6 +34,9 @@ def main(name: str, folder: Path) -> None:
             result = json.dumps(traceback.format_exc())
         (folder / f"{program.__name__}.json").write_text(result)
 
+    if only:
+        run(getattr(package, only), estimator_module())
+        return
     if name == "own":
         run(own.a_cluster_trains_and_evaluates)  # It forks, so TensorFlow must not be in use yet.
         sys.modules["tensorflow_estimator"] = None  # type: ignore[assignment]
@@ -49,4 +52,4 @@ def main(name: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

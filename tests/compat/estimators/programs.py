@@ -6,7 +6,10 @@ JSON can express.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,6 +87,22 @@ def message(function: Callable[[], Any]) -> str:
         return f"returned {function()!r}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+
+
+@contextlib.contextmanager
+def tf_config(value: dict[str, Any]) -> Iterator[None]:
+    """Returns a context in which TF_CONFIG has a value."""
+    os.environ["TF_CONFIG"] = json.dumps(value)
+    try:
+        yield
+    finally:
+        del os.environ["TF_CONFIG"]
+
+
+def counting(e: ModuleType, mode: str, **fields: Any) -> Any:
+    """Returns a spec of a model that only counts its steps."""
+    step = v1.assign_add(v1.train.get_global_step(), 1)
+    return e.EstimatorSpec(mode, **{"loss": tf.constant(0.0), "train_op": step} | fields)
 
 
 def numbers(metrics: dict[str, Any]) -> dict[str, float]:
@@ -172,9 +191,7 @@ def parameters_are_copied(e: ModuleType, folder: Path) -> Any:
     def model_fn(features, mode, params):
         seen.append(list(params.rates))
         params.rates.clear()
-        return e.EstimatorSpec(
-            mode, loss=tf.constant(0.0), train_op=v1.assign_add(v1.train.get_global_step(), 1)
-        )
+        return counting(e, mode)
 
     params = Parameters([0.5])
     estimator = e.Estimator(model_fn, str(folder), params=params)
@@ -192,8 +209,7 @@ def the_device_function_places_operations(e: ModuleType, folder: Path) -> Any:
     def model_fn(features, mode):
         w = v1.get_variable("w", [])
         placed.append(w.device)
-        step = v1.assign_add(v1.train.get_global_step(), 1)
-        return e.EstimatorSpec(mode, loss=w, train_op=step, predictions={"x": features["x"]})
+        return counting(e, mode, loss=w, predictions={"x": features["x"]})
 
     def device(op):
         return "/CPU:1" if op.type == "VarHandleOp" else "/CPU:0"

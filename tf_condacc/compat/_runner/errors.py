@@ -106,7 +106,9 @@ def hint(error: BaseException) -> str | None:
         return found
     if isinstance(error, AttributeError | ImportError):
         if "Keras 3" in text or (not uses_keras2() and re.search(_OF_KERAS3, text)):
-            return f"Keras 3 lacks what TensorFlow 1 had; {_instead_of_keras3()}"
+            install = f"install Keras 2: {install_tf_keras()}"
+            instead = "run with --keras2 to use Keras 2" if has_module("tf_keras") else install
+            return f"Keras 3 lacks what TensorFlow 1 had; {instead}"
         match = _MISSING.search(text) or _NOT_IMPORTED.search(text)
         if match and match["module"].startswith("tensorflow"):
             return _of_name(match["module"], match["name"])
@@ -149,12 +151,6 @@ def _is_in_version_1(path: str | None, name: str) -> bool:
     for part in (path or "").split("."):
         found = getattr(found, part, None) if part else found
     return name in dir(found)
-
-
-def _instead_of_keras3() -> str:
-    if not has_module("tf_keras"):
-        return f"install Keras 2: {install_tf_keras()}"
-    return "run with --keras2 to use Keras 2"
 
 
 def _of_name(module: str, name: str) -> str:

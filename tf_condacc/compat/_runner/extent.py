@@ -8,7 +8,7 @@ import glob
 import os
 import site
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import condacc
 import tf_condacc
@@ -35,9 +35,9 @@ class Extent:
     """
 
     folder: str
-    roots: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
+    roots: Sequence[str] = ()
+    also: Sequence[str] = ()
+    excluded: Sequence[str] = ()
 
     def has(self, name: str, path: str, is_editable: bool = False) -> bool:
         """Returns whether a module belongs to the program.
@@ -130,7 +130,7 @@ def _is_of_version_2(path: str) -> bool:
     return False
 
 
-def _is_in(name: str, packages: tuple[str, ...]) -> bool:
+def _is_in(name: str, packages: Sequence[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 

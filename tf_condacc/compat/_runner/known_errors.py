@@ -1,38 +1,21 @@
-"""Errors by which programs of that time show what Python 3, NumPy and SciPy have changed since."""
+"""Errors by which programs of that time show what Python, NumPy and SciPy have changed since."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 
 from condacc import _python2
 
-# What to do about names that Python 3 has lost since, and the messages that tell of them.
-_OF_PYTHON3 = {
-    "use list(element)": r"has no attribute 'get(children|iterator)'",
-    "write x.tobytes()": r"'array\.array' object has no attribute 'tostring'",
-    "pip install setuptools": r"No module named 'distutils",
-    "use importlib": r"No module named 'imp'",
-    "leave encoding out": r"JSONDecoder.*unexpected keyword argument 'encoding'",
-}
-
 _OF_NUMPY2 = re.compile(
     r"`np\.\w+` was removed|module 'numpy[\w.]*' has no attribute|No module named 'numpy\."
     r"|cannot import name '\w+' from 'numpy|Unable to avoid copy while creating an array"
-    r"|'numpy\.\w+' object has no attribute '(?P<method>tostring|itemset|ptp|newbyteorder)'"
-    r"|(?P<item>only 0-dimensional arrays can be converted|a real number is required, not numpy)"
+    r"|'numpy\.\w+' object has no attribute '(tostring|itemset|ptp|newbyteorder)'"
+    r"|only 0-dimensional arrays can be converted|a real number is required, not numpy"
     r"|Python integer -?\d+ out of bounds for"
 )
-_METHODS = {
-    "tostring": "write x.tobytes()",
-    "itemset": "assign to x[index]",
-    "ptp": "write np.ptp(x)",
-    "newbyteorder": "write x.view(x.dtype.newbyteorder())",
-}
-
 _OF_SCIPY = re.compile(
     r"[Mm]odule '(?P<module>scipy[\w.]*)' has no attribute '(?P<name>\w+)'"
     r"|cannot import name '(?P<imported>\w+)' from '(?P<source>scipy[\w.]*)'"
@@ -60,14 +43,12 @@ def advice(error: BaseException) -> str | None:
     text = str(error)
     if (found := _python2.advice(error)) is not None:
         return found
-    if (found := _python2.first_match(_OF_PYTHON3, text)) is not None:
-        return f"Python {sys.version_info.major}.{sys.version_info.minor} no longer has it: {found}"
     if match := _OF_SCIPY.search(text):
         return _of_scipy(match)
-    if "inhomogeneous shape" in text:
-        return "NumPy makes no array of rows of different lengths, unless you pass dtype=object"
-    if has_numpy2() and (match := _OF_NUMPY2.search(text)):
-        return "; or ".join(_of_numpy(match))
+    if has_numpy2() and _OF_NUMPY2.search(text):
+        return (
+            f"NumPy {np.__version__} has changed this. To run with NumPy 1: {how_to_get_numpy1()}"
+        )
     return None
 
 
@@ -79,14 +60,6 @@ def has_numpy2() -> bool:
 def how_to_get_numpy1() -> str:
     """Returns what to do in order to run with NumPy 1."""
     return "pip install 'numpy<2'" if sys.version_info < (3, 13) else "use Python 3.12 or older"
-
-
-def _of_numpy(match: re.Match[str]) -> Iterator[str]:
-    yield f"NumPy {np.__version__} has changed this. To run with NumPy 1: {how_to_get_numpy1()}"
-    if match["method"]:
-        yield _METHODS[match["method"]]
-    elif match["item"]:
-        yield "write x.item() for the only element of an array"
 
 
 def _of_scipy(match: re.Match[str]) -> str:

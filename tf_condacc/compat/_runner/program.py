@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import dataclasses
 import functools
 import importlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -20,7 +20,6 @@ import tensorflow as tf
 from tensorflow.compat import v1
 
 from condacc import versions
-from condacc._program import Options
 from tf_condacc.compat import install
 from tf_condacc.compat._runner import clusters, graphs, known_errors
 from tf_condacc.compat._runner.errors import show_as_program
@@ -48,11 +47,11 @@ class _MainSpec(ModuleSpec):
         return self._package
 
 
-def prepare(options: Options, why_keras: str) -> Callable[[], None]:
+def prepare(options: argparse.Namespace, why_keras: str) -> Callable[[], None]:
     """Makes this process that of a program, and returns the function that runs the program.
 
     Args:
-        options: The command line, which names the program.
+        options: The command line, as `condacc.run.parse` returns it.
         why_keras: Why the program has this version of Keras.
     """
     extent = Extent(_folder(options), options.roots, options.also, options.excluded)
@@ -79,9 +78,7 @@ def run_spawned(names: dict[str, Any]) -> None:
         names: The names of the module in which it runs.
     """
     program = json.loads(os.environ[_PROGRAM])
-    folder = program["extent"].pop("folder")
-    others = {name: tuple(values) for name, values in program["extent"].items()}
-    set_up(Extent(folder, **others))
+    set_up(Extent(**program["extent"]))
     run_in(names, program["path"], program["package"])
 
 
@@ -113,7 +110,7 @@ def run_in(names: dict[str, Any], path: str, package: str | None) -> None:
     exec(code, names)
 
 
-def _folder(options: Options) -> str:
+def _folder(options: argparse.Namespace) -> str:
     """Returns the folder of the program, and puts it first in Python's path."""
     if options.script is None:
         folder = os.getcwd()
@@ -124,7 +121,7 @@ def _folder(options: Options) -> str:
     return folder
 
 
-def _find(options: Options) -> tuple[str, str | None]:
+def _find(options: argparse.Namespace) -> tuple[str, str | None]:
     """Returns the path of the program's file, and the package that it is in.
 
     Raises:
@@ -152,7 +149,7 @@ def _provided(why_keras: str) -> Iterator[str]:
     yield "accumulators, SyncReplicasOptimizer, DropStaleGradientOptimizer, TowerOptimizer and " + (
         "replicate_model_fn are those of tf_condacc"
     )
-    slim = _version("tf-slim")
+    slim = versions.version_of("tf-slim")
     yield (
         f"tf.contrib.slim, layers and the like are those of tf-slim {slim}"
         if slim
@@ -160,12 +157,12 @@ def _provided(why_keras: str) -> Iterator[str]:
     )
     package = v1.estimator.Estimator.__module__.partition(".")[0]
     name = package.replace("tensorflow_estimator", "tensorflow-estimator")
-    yield f"tf.estimator is that of {name} {_version(name) or ''}".rstrip()
+    yield f"tf.estimator is that of {name} {versions.version_of(name) or ''}".rstrip()
     _, keras = versions.installed_keras() or ("", "")
     if versions.brings_keras2():
         text = f"tf.layers and tf.keras are Keras {keras}"
     elif versions.uses_keras2():
-        text = f"tf.layers and tf.keras are tf-keras {_version('tf-keras')}"
+        text = f"tf.layers and tf.keras are tf-keras {versions.version_of('tf-keras')}"
     else:
         text = f"there is no tf.layers, and tf.keras is Keras {keras}"
     yield f"{text}, because {why_keras}"
@@ -174,10 +171,3 @@ def _provided(why_keras: str) -> Iterator[str]:
             "NumPy 2 lacks and rounds some things that NumPy 1 does not. To run with NumPy 1: "
             + (known_errors.how_to_get_numpy1())
         )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None

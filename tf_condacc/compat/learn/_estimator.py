@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compat import v1
 
-from tf_condacc._model_fn import argument_names, replaced_spec
+from tf_condacc._model_fn import argument_names, call_accepted, replaced_spec
 from tf_condacc._typing import Nested
 from tf_condacc.compat._estimator import estimator_module
 from tf_condacc.compat.learn._exports import UNCHANGED, GraphRewriteSpec, InputFnOps, receiver_fn_of
@@ -17,14 +17,6 @@ from tf_condacc.compat.learn._metrics import metric_ops
 from tf_condacc.compat.learn._model_fn import ModelFnOps
 from tf_condacc.compat.learn._predictions import batches_of, examples_of
 from tf_condacc.compat.learn._run_config import RunConfig
-from tf_condacc.estimator._input_pipelines import call_accepted
-
-_SKLEARN = "Keep the arguments of the constructor in the program, and make a new Estimator."
-_MISSING_METHODS = {
-    "export": "Use export_savedmodel.",
-    "get_params": _SKLEARN,
-    "set_params": _SKLEARN,
-}
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -93,22 +85,11 @@ class Estimator:
         return self._core.model_dir
 
     def get_variable_names(self) -> list[str]:
-        """Returns the names of the variables in the latest checkpoint.
-
-        Raises:
-            ValueError: There is no checkpoint.
-        """
+        """Returns the names of the variables in the latest checkpoint, or raises ValueError."""
         return self._core.get_variable_names()
 
     def get_variable_value(self, name: str) -> Any:
-        """Returns the value of a variable in the latest checkpoint, as an array.
-
-        Args:
-            name: Name of the variable.
-
-        Raises:
-            ValueError: There is no checkpoint.
-        """
+        """Returns the value of a variable in the latest checkpoint, or raises ValueError."""
         return self._core.get_variable_value(name)
 
     def fit(
@@ -124,11 +105,9 @@ class Estimator:
         """Trains the model, starting from the latest checkpoint if there is one.
 
         Args:
-            x: Must be None.
-            y: Must be None.
+            x, y, batch_size: Must be None.
             input_fn: Function that returns a pair of features and labels, or a Dataset of pairs.
             steps: Number of steps to train. If None, training continues until the input ends.
-            batch_size: Must be None.
             monitors: ``tf.compat.v1.train.SessionRunHook`` objects.
             max_steps: Global step at which training ends. Can be given instead of `steps`.
 
@@ -173,11 +152,8 @@ class Estimator:
         """Evaluates the model of a checkpoint.
 
         Args:
-            x: Must be None.
-            y: Must be None.
+            x, y, feed_fn, batch_size: Must be None.
             input_fn: Function that returns a pair of features and labels, or a Dataset of pairs.
-            feed_fn: Must be None.
-            batch_size: Must be None.
             steps: Number of batches to evaluate; all batches if None or 0.
             metrics: `MetricSpec` objects, or functions of predictions and labels, by their names.
             name: Name of the evaluation, for the folder of its summaries.
@@ -219,10 +195,9 @@ class Estimator:
         """Returns predictions.
 
         Args:
-            x: Must be None.
+            x, batch_size: Must be None.
             input_fn: Function that returns features, or features and labels. An input of constant
                 tensors, which never ends, gives one batch.
-            batch_size: Must be None.
             outputs: Names of the predictions to return; all predictions if None.
             as_iterable: Whether to return an iterator over all batches. If False, the predictions
                 of one batch are returned.
@@ -303,11 +278,6 @@ class Estimator:
             )
         finally:
             self._default_output = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _MISSING_METHODS:
-            raise AttributeError(f"Estimator.{name} is not provided. {_MISSING_METHODS[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _spec(self, features: Nested, labels: Nested, mode: str, config: Any) -> Any:
         """Calls the `model_fn`, and returns an ``EstimatorSpec``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,9 +18,8 @@ from tf_condacc.compat.learn._evaluations import (
     evaluate_new_checkpoints,
 )
 from tf_condacc.compat.learn._exports import ExportStrategy
-from tf_condacc.compat.learn._operations import Operations
+from tf_condacc.compat.learn._operations import Operations, check_estimator
 
-_LOG = logging.getLogger("tf_condacc")
 _STEPS_PER_ITERATION = 1000
 # Each checkpoint of a model on Google Cloud Storage costs requests.
 _GCS_EVAL_FREQUENCY = 1000
@@ -31,7 +29,9 @@ class Experiment:
     """An Estimator with its inputs, and ways to run them.
 
     Mirrors ``tf.contrib.learn.Experiment``. On a cluster, the tasks train by
-    ``tf.estimator.train_and_evaluate``, which starts their servers.
+    ``tf.estimator.train_and_evaluate``, which starts their servers. The arguments
+    `estimator`, `eval_metrics`, `train_steps`, `eval_steps` and `continuous_eval_throttle_secs` are
+    attributes, too.
 
     Args:
         estimator: A ``tf.estimator.Estimator``, or an `Estimator` of this module.
@@ -93,52 +93,30 @@ class Experiment:
                 "`train_steps_per_iteration` must be an integer; got "
                 f"{train_steps_per_iteration!r}."
             )
+        check_estimator(estimator, eval_metrics, saving_listeners)
+        self.estimator, self.eval_metrics = estimator, eval_metrics
+        self.train_steps, self.eval_steps = train_steps, eval_steps
+        self.continuous_eval_throttle_secs = continuous_eval_throttle_secs
         self._operations = Operations(
             estimator,
-            (train_input_fn, eval_input_fn),
+            train_input_fn,
+            eval_input_fn,
             eval_metrics,
-            (train_steps, eval_steps),
-            train_monitors or (),
-            eval_hooks or (),
-            saving_listeners,
+            train_steps,
+            eval_steps,
+            list(train_monitors or ()),
+            list(eval_hooks or ()),
+            list(saving_listeners or ()),
             _checked_strategies(export_strategies),
         )
-        if min_eval_frequency is None:
-            is_gcs = str(estimator.model_dir).startswith("gs://")
-            min_eval_frequency = _GCS_EVAL_FREQUENCY if is_gcs else 1
+        every = _GCS_EVAL_FREQUENCY if str(estimator.model_dir).startswith("gs://") else 1
+        self._min_eval_frequency = every if min_eval_frequency is None else min_eval_frequency
         self._local_eval_frequency = local_eval_frequency or 0
         self._eval_delay_secs = eval_delay_secs
-        self._continuous_eval_throttle_secs = continuous_eval_throttle_secs
-        self._min_eval_frequency = min_eval_frequency
         self._delay_workers_by_global_step = delay_workers_by_global_step
         self._train_steps_per_iteration = train_steps_per_iteration
         self._checkpoint_and_export = checkpoint_and_export
         self._check_interval_secs = check_interval_secs or 0
-
-    @property
-    def estimator(self) -> Any:
-        """The Estimator."""
-        return self._operations.estimator
-
-    @property
-    def eval_metrics(self) -> Mapping[Any, Any] | None:
-        """The metrics that are added to those of the model, or None."""
-        return self._operations.metrics
-
-    @property
-    def train_steps(self) -> int | None:
-        """Global step at which training ends, or None."""
-        return self._operations.train_steps
-
-    @property
-    def eval_steps(self) -> int | None:
-        """Number of batches to evaluate, or None for all."""
-        return self._operations.eval_steps
-
-    @property
-    def continuous_eval_throttle_secs(self) -> float:
-        """Seconds from one evaluation of `continuous_eval` to the next, at least."""
-        return self._continuous_eval_throttle_secs
 
     def extend_train_hooks(self, additional_hooks: Iterable[v1.train.SessionRunHook]) -> None:
         """Adds hooks to those of training."""
@@ -147,14 +125,7 @@ class Experiment:
     def reset_export_strategies(
         self, new_export_strategies: ExportStrategy | Iterable[ExportStrategy] | None = None
     ) -> tuple[ExportStrategy, ...]:
-        """Replaces the export strategies, and returns the former ones.
-
-        Args:
-            new_export_strategies: An `ExportStrategy`, several, or None.
-
-        Raises:
-            ValueError: An export strategy is of another type.
-        """
+        """Replaces the export strategies, and returns the former ones."""
         new = _checked_strategies(new_export_strategies)
         before, self._operations.export_strategies = self._operations.export_strategies, new
         return before
@@ -167,7 +138,7 @@ class Experiment:
         Args:
             delay_secs: Seconds to wait first. By default none.
         """
-        self._wait(delay_secs)
+        time.sleep(delay_secs or 0)
         self._operations.train(waits_for_steps=self._delay_workers_by_global_step)
         return self.estimator
 
@@ -186,7 +157,7 @@ class Experiment:
         Raises:
             NotFittedError: There is no checkpoint, and the Estimator is one of this module.
         """
-        self._wait(self._eval_delay_secs if delay_secs is None else delay_secs)
+        time.sleep(self._eval_delay_secs if delay_secs is None else delay_secs)
         return self._operations.evaluate(name or "one_pass")
 
     def train_and_evaluate(self) -> tuple[Metrics | None, list[Any] | None] | None:
@@ -255,13 +226,11 @@ class Experiment:
         Raises:
             ValueError: `continuous_eval_predicate_fn` is not a function.
         """
-        goes_on = self._until_the_end(continuous_eval_predicate_fn)
-        self._wait(self._eval_delay_secs if delay_secs is None else delay_secs)
-        evaluate_new_checkpoints(
+        self._evaluate_continuously(
             lambda path: self._operations.evaluate_and_export(name, path)[0],
-            self.estimator.model_dir,
-            self._throttle(throttle_delay_secs),
-            goes_on,
+            delay_secs,
+            throttle_delay_secs,
+            continuous_eval_predicate_fn,
             evaluate_checkpoint_only_once,
         )
 
@@ -272,26 +241,14 @@ class Experiment:
         continuous_eval_predicate_fn: Predicate | None = None,
         name: str = "continuous_on_train_data",
     ) -> None:
-        """Evaluates new checkpoints on the input of training, as `continuous_eval` does.
-
-        Args:
-            delay_secs: See `continuous_eval`.
-            throttle_delay_secs: See `continuous_eval`.
-            continuous_eval_predicate_fn: See `continuous_eval`.
-            name: See `continuous_eval`.
-
-        Raises:
-            ValueError: `continuous_eval_predicate_fn` is not a function.
-        """
-        goes_on = self._until_the_end(continuous_eval_predicate_fn)
-        self._wait(self._eval_delay_secs if delay_secs is None else delay_secs)
-        evaluate_new_checkpoints(
+        """Evaluates new checkpoints on the input of training, as `continuous_eval` does."""
+        self._evaluate_continuously(
             lambda path: self._operations.evaluate(
                 name, checkpoint_path=path, input_fn=self._operations.train_input_fn
             ),
-            self.estimator.model_dir,
-            self._throttle(throttle_delay_secs),
-            goes_on,
+            delay_secs,
+            throttle_delay_secs,
+            continuous_eval_predicate_fn,
         )
 
     def continuous_train_and_eval(
@@ -304,9 +261,6 @@ class Experiment:
 
         Returns:
             The result of the last evaluation, and what the export strategies returned then.
-
-        Raises:
-            ValueError: `continuous_eval_predicate_fn` is not a function.
         """
         goes_on = self._until_the_end(continuous_eval_predicate_fn)
         steps = self._train_steps_per_iteration
@@ -341,8 +295,21 @@ class Experiment:
         self._operations.export(metrics)
         return metrics
 
-    def _throttle(self, secs: float | None) -> float:
-        return self._continuous_eval_throttle_secs if secs is None else secs
+    def _evaluate_continuously(
+        self,
+        evaluate: Callable[[str], Metrics],
+        delay_secs: float | None,
+        throttle_secs: float | None,
+        predicate: Predicate | None,
+        only_once: bool = True,
+    ) -> None:
+        goes_on = self._until_the_end(predicate)
+        time.sleep(self._eval_delay_secs if delay_secs is None else delay_secs)
+        throttle_secs = (
+            self.continuous_eval_throttle_secs if throttle_secs is None else throttle_secs
+        )
+        folder = self.estimator.model_dir
+        evaluate_new_checkpoints(evaluate, folder, throttle_secs, goes_on, only_once)
 
     def _until_the_end(
         self, predicate: Predicate | None
@@ -356,11 +323,6 @@ class Experiment:
             return goes_on(metrics, path) and not has_ended
 
         return goes_on_before_the_end
-
-    def _wait(self, secs: float | None) -> None:
-        if secs:
-            _LOG.info("Waiting %f secs before starting.", secs)
-            time.sleep(secs)
 
 
 def _checked_strategies(

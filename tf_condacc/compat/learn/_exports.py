@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import call_accepted
 from tf_condacc._typing import Nested
 from tf_condacc.estimator import export
-from tf_condacc.estimator._input_pipelines import call_accepted
 
 
 class GraphRewriteSpec(NamedTuple):

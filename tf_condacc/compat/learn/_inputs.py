@@ -19,20 +19,8 @@ def numpy_input_fn(
 ) -> Callable[[], Any]:
     """Returns an `input_fn` that feeds arrays. Mirrors ``tf.contrib.learn.io.numpy_input_fn``.
 
-    It is that of ``tf.estimator.inputs``, which has no default of `shuffle`.
-
-    Args:
-        x: The features: a dictionary of arrays `[n, …]`.
-        y: The labels: an array `[n, …]`, or None.
-        batch_size: Number of examples in a batch.
-        num_epochs: Number of times that the examples are fed; None for without end.
-        shuffle: Whether to shuffle the examples.
-        queue_capacity: See ``tf.estimator.inputs.numpy_input_fn``.
-        num_threads: See ``tf.estimator.inputs.numpy_input_fn``.
-
-    Raises:
-        ValueError: `x` or `y` is empty, or arrays differ in length.
-        TypeError: `x` or `y` is of another type.
+    It is that of ``tf.estimator.inputs``, which describes the arguments and has no default of
+    `shuffle`.
     """
     return estimator_module().inputs.numpy_input_fn(
         x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads

@@ -26,7 +26,7 @@ class MetricSpec:
             predictions may have any name. Returns a pair ``(value, update_op)``, or a value.
         prediction_key: Name of the prediction, if the predictions are a dictionary of several.
         label_key: Name of the labels, if the labels are a dictionary of several.
-        weight_key: Name of the feature with the weights, if any.
+        weight_key: Name of the feature with the weights, if any. The keys are attributes, too.
 
     Raises:
         ValueError: `metric_fn` has two arguments for the same, or none for labels or weights
@@ -44,22 +44,8 @@ class MetricSpec:
         self._labels = _argument(metric_fn, _LABELS, label_key is not None)
         self._predictions = _argument(metric_fn, _PREDICTIONS, False)
         self._weights = _argument(metric_fn, _WEIGHTS, weight_key is not None)
-        self._keys = (prediction_key, label_key, weight_key)
-
-    @property
-    def prediction_key(self) -> str | None:
-        """Name of the prediction, or None."""
-        return self._keys[0]
-
-    @property
-    def label_key(self) -> str | None:
-        """Name of the labels, or None."""
-        return self._keys[1]
-
-    @property
-    def weight_key(self) -> str | None:
-        """Name of the feature with the weights, or None."""
-        return self._keys[2]
+        self.prediction_key = prediction_key
+        self.label_key, self.weight_key = label_key, weight_key
 
     def metric_fn(
         self,

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.compat import v1
 
+from tf_condacc._model_fn import checked_hooks, checked_loss
 from tf_condacc._typing import Nested, TensorLike
 from tf_condacc.compat._estimator import estimator_module
-from tf_condacc.estimator._input_pipelines import checked_hooks
 
 _DEFAULT_SIGNATURE = v1.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -117,7 +117,7 @@ class ModelFnOps(_Fields):
         return super().__new__(
             cls,
             _tensors(predictions),
-            _scalar(loss, mode),
+            checked_loss(loss, mode),
             train_op,
             {} if eval_metric_ops is None else eval_metric_ops,
             output_alternatives,
@@ -176,17 +176,6 @@ def _tensors(predictions: Nested) -> Nested:
         return {name: _tensors(value) for name, value in predictions.items()}
     is_tensor = predictions is None or isinstance(predictions, tf.SparseTensor)
     return predictions if is_tensor else tf.convert_to_tensor(predictions)
-
-
-def _scalar(loss: TensorLike | None, mode: str) -> tf.Tensor | None:
-    if loss is None:
-        if mode != ModeKeys.INFER:
-            raise ValueError("Missing loss.")
-        return None
-    tensor = tf.convert_to_tensor(loss)
-    if tensor.shape.num_elements() not in (None, 1):
-        raise ValueError(f"Loss must be scalar: {tensor}.")
-    return tensor if tensor.shape.rank == 0 else tf.reshape(tensor, [])
 
 
 def _pair(metric: Any) -> tuple[Any, Any]:

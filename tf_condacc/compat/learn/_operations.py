@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tensorflow.compat import v1
@@ -20,42 +21,33 @@ from tf_condacc.estimator._training import evaluated_by_caller
 _WAITED_STEPS = 8000.0
 
 
+@dataclasses.dataclass
 class Operations:
     """Trains, evaluates and exports an Estimator with its inputs.
 
-    Args:
+    Attributes:
         estimator: A ``tf.estimator.Estimator`` or a `learn.Estimator`.
-        inputs: The functions that return the inputs of training and of evaluations.
+        train_input_fn: The function that returns the input of training.
+        eval_input_fn: The function that returns the input of evaluations.
         metrics: The metrics that are added to those of the model, or None.
-        steps: Global step at which training ends, and number of batches of an evaluation.
+        train_steps: Global step at which training ends, or None.
+        eval_steps: Number of batches of an evaluation, or None for all.
         train_hooks: Hooks of training.
         eval_hooks: Hooks of evaluations.
         saving_listeners: ``tf.compat.v1.train.CheckpointSaverListener`` objects.
         export_strategies: The export strategies.
-
-    Raises:
-        ValueError: `estimator` is of another type, or it does not take the metrics or listeners.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        inputs: tuple[Callable[[], Any], Callable[[], Any]],
-        metrics: Mapping[Any, Any] | None,
-        steps: tuple[int | None, int | None],
-        train_hooks: Iterable[v1.train.SessionRunHook],
-        eval_hooks: Iterable[v1.train.SessionRunHook],
-        saving_listeners: Sequence[v1.train.CheckpointSaverListener] | None,
-        export_strategies: tuple[ExportStrategy, ...],
-    ) -> None:
-        _check_estimator(estimator, metrics, saving_listeners)
-        self.estimator = estimator
-        self.train_input_fn, self.eval_input_fn = inputs
-        self.metrics = metrics
-        self.train_steps, self.eval_steps = steps
-        self.train_hooks, self.eval_hooks = list(train_hooks), list(eval_hooks)
-        self.saving_listeners = list(saving_listeners or ())
-        self.export_strategies = export_strategies
+    estimator: Any
+    train_input_fn: Callable[[], Any]
+    eval_input_fn: Callable[[], Any]
+    metrics: Mapping[Any, Any] | None
+    train_steps: int | None
+    eval_steps: int | None
+    train_hooks: list[v1.train.SessionRunHook]
+    eval_hooks: list[v1.train.SessionRunHook]
+    saving_listeners: list[v1.train.CheckpointSaverListener]
+    export_strategies: tuple[ExportStrategy, ...]
 
     def train_alone(
         self, *, hooks: Sequence[Any] = (), listeners: Sequence[Any] = (), **steps: int | None
@@ -123,7 +115,7 @@ class Operations:
         usual: dict[str, Any] = {
             "input_fn": self.eval_input_fn,
             "steps": self.eval_steps,
-            "hooks": list(self.eval_hooks),
+            "hooks": self.eval_hooks,
         }
         if self.metrics is not None:
             usual["metrics"] = self.metrics
@@ -163,7 +155,8 @@ class Operations:
         ]
 
 
-def _check_estimator(estimator: Any, metrics: Any, listeners: Any) -> None:
+def check_estimator(estimator: Any, metrics: Any, listeners: Any) -> None:
+    """Raises ValueError if an Estimator is of another type, or takes no metrics or listeners."""
     if isinstance(estimator, Estimator):
         if listeners is not None:
             raise ValueError(

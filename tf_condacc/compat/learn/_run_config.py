@@ -70,6 +70,10 @@ class RunConfig(_CoreRunConfig):
             By default soft placement is on. `tf_config` does not change it, as in the original.
         session_creation_timeout_secs: Seconds that a worker waits for the chief.
 
+    Attributes:
+        environment: The entry "environment" of ``TF_CONFIG``. It has no effect.
+        tf_config: The ``tf.compat.v1.ConfigProto`` of the first arguments.
+
     Raises:
         ValueError: `master` or `evaluation_master` names a server, or another value is not valid,
             or ``TF_CONFIG`` does not describe a cluster and a task of it.
@@ -109,8 +113,8 @@ class RunConfig(_CoreRunConfig):
             protocol=protocol,
             session_creation_timeout_secs=session_creation_timeout_secs,
         )
-        self._environment = tf_config.entries().get("environment", Environment.LOCAL)
-        self._tf_config = v1.ConfigProto(
+        self.environment: str = tf_config.entries().get("environment", Environment.LOCAL)
+        self.tf_config = v1.ConfigProto(
             log_device_placement=log_device_placement,
             inter_op_parallelism_threads=num_cores,
             intra_op_parallelism_threads=num_cores,
@@ -123,16 +127,6 @@ class RunConfig(_CoreRunConfig):
                     "Sessions run in this process, or on the cluster that TF_CONFIG describes, as "
                     "condacc launch sets it."
                 )
-
-    @property
-    def environment(self) -> str:
-        """The entry "environment" of ``TF_CONFIG``. It has no effect."""
-        return self._environment
-
-    @property
-    def tf_config(self) -> v1.ConfigProto:
-        """The ``tf.compat.v1.ConfigProto`` of the first arguments of the constructor."""
-        return self._tf_config
 
     @property
     def task_type(self) -> str | None:

@@ -231,8 +231,7 @@ def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = Fal
 
     Args:
         name: "mnist", which is read from the folder ``MNIST-data``.
-        size: Not used for MNIST.
-        test_with_fake_data: Not used for MNIST.
+        size, test_with_fake_data: Not used for MNIST.
 
     Raises:
         ValueError: `name` is another one. The original also has iris, boston and dbpedia.
