@@ -374,7 +374,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             num_required,
             name,
             global_step,
-            lambda outputs: as_slices(self._with_static_shape(outputs)),
+            lambda outputs: _slices(self._with_static_shape(outputs)),
         )
 
     def _with_static_shape(self, outputs: Sequence[tf.Tensor]) -> SparseGradient:
