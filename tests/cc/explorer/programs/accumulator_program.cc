@@ -470,7 +470,7 @@ void AccumulatorRun<Gradients>::CheckStatus(const char* what, const Status& stat
   const StatusCode code = status.code();
   const bool finds_bad = Gradients::kRefusesLate && fault_percent_ > 0;
   const bool may_be =
-      status.ok() || (code == StatusCode::kResourceExhausted && history_.refuses_memory) ||
+      status.ok() || code == StatusCode::kResourceExhausted ||
       (code == StatusCode::kInternal && history_.device_fails) ||
       (code == StatusCode::kInvalidArgument && finds_bad) ||
       (code == StatusCode::kFailedPrecondition && finds_bad && num_contributors_ > 0);

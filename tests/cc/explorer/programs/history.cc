@@ -10,15 +10,6 @@ namespace {
 
 using Kind = Operation::Kind;
 
-std::string NameOfTake(const History& history, const TakeRecord& take) {
-  return "take " + std::to_string(&take - history.takes.data());
-}
-
-bool IsAdded(const Operation& operation) {
-  return operation.kind == Kind::kApply && operation.has_succeeded() &&
-         operation.outcome == ApplyOutcome::kAdded;
-}
-
 // Returns the gradients of states that were restored, which may be taken more than once.
 GradientSet RestoredIn(const History& history) {
   GradientSet restored = 0;
@@ -28,6 +19,15 @@ GradientSet RestoredIn(const History& history) {
     }
   }
   return restored;
+}
+
+std::string NameOfTake(const History& history, const TakeRecord& take) {
+  return "take " + std::to_string(&take - history.takes.data());
+}
+
+bool IsAdded(const Operation& operation) {
+  return operation.kind == Kind::kApply && !operation.threw && operation.code == StatusCode::kOk &&
+         operation.outcome == ApplyOutcome::kAdded;
 }
 
 // Returns whether a bad gradient of the same contributor may have been added and removed, after
@@ -125,7 +125,6 @@ void CheckGradients(const History& history) {
   const GradientSet restored = RestoredIn(history);
   GradientSet added = 0;
   GradientSet bad = 0;
-  int64_t num_restored = 0;
   int64_t num_gone = history.num_accumulated;
   for (const Operation& operation : history.operations) {
     if (IsAdded(operation)) added |= SetOf(operation.gradient);
@@ -134,7 +133,7 @@ void CheckGradients(const History& history) {
     }
     if (operation.kind == Kind::kReset) num_gone += operation.result;
     if (operation.kind == Kind::kRestore && operation.has_succeeded()) {
-      num_restored += CountOf(operation.saved_gradients);
+      num_gone -= CountOf(operation.saved_gradients);
     }
   }
   GradientSet taken = 0;
@@ -154,9 +153,8 @@ void CheckGradients(const History& history) {
   }
   num_gone += CountOf(taken);
   const bool is_exact = !history.device_fails && !history.loses_count;
-  const int64_t num_there = CountOf(added) + num_restored;
-  if (is_exact ? num_there != num_gone : num_there < num_gone) {
-    Fail(std::to_string(num_there) + " gradients were added, but " + std::to_string(num_gone) +
+  if (is_exact ? CountOf(added) != num_gone : CountOf(added) < num_gone) {
+    Fail(std::to_string(CountOf(added)) + " gradients were added, but " + std::to_string(num_gone) +
          " were taken, discarded, refused or left");
   }
 }
