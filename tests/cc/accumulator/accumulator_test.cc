@@ -251,6 +251,19 @@ TEST_F(AccumulatorTest, TheNumberRequiredMustBePositive) {
   EXPECT_EQ(accumulator_.global_step(), 0);
 }
 
+TEST(SumOptionsTest, TowersAndDevicesHaveTheirOwn) {
+  SumOptions towers;
+  towers.UseForTowers(/*folds_wait=*/false);
+  EXPECT_EQ(towers.reduction, Reduction::kGlobalMean);
+  EXPECT_EQ(towers.fold_bytes, 0u);
+  SumOptions sums;
+  sums.reduction = Reduction::kSum;
+  sums.UseForTowers(/*folds_wait=*/true);
+  EXPECT_EQ(sums.reduction, Reduction::kSum);
+  EXPECT_GT(sums.fold_bytes, 0u);
+  EXPECT_EQ(SumOptions::OfQueue(/*max_inputs=*/5).max_inputs, 5u);
+}
+
 TEST(PendingTakeTest, ReleasesWhatItsFunctionsReferToWhenItEnds) {
   const auto value = std::make_shared<int>(1);
   PendingTake take(1, [value](const Status&, Value*) {});

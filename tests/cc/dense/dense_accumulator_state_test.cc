@@ -279,6 +279,19 @@ TEST_F(DenseState, ThatIsHostileIsRefused) {
   ExpectRefused(bytes, kContributors + 40, 1, "do not fit its size");
 }
 
+TEST_F(DenseState, OfValuesWithAnUnknownDimensionIsRefusedAlsoIfThereAreNone) {
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
+  Gradient empty = Owned(std::vector<float>());
+  empty.shape = Shape::Of({0, 2});
+  ASSERT_TRUE(accumulator.Apply(0, std::move(empty), workspace_).is_added());
+  std::string bytes = SavedBytes(accumulator, workspace_);
+  constexpr size_t kSecondDim = 120;  // Of the values.
+  const int64_t unknown = -1;
+  std::memcpy(&bytes[kSecondDim], &unknown, sizeof(unknown));
+  const Status status = RestoreBytes(bytes, accumulator, workspace_);
+  EXPECT_NE(status.message().find("values of shape [0,?]"), std::string::npos) << status.message();
+}
+
 TEST_F(DenseState, OfManyGradientsNeedsNoMemoryForEach) {
   Accumulator one(Options());
   Add(one, 8, workspace_);
@@ -389,6 +402,10 @@ TEST_F(DuringADenseSave, BorrowedGradientsAreAppliedWithoutAWait) {
   values = {100, 100};
   EXPECT_EQ(SavedMean(), 1.5f);
   EXPECT_EQ(Take(accumulator_, 12), 43.0f / 12);
+  Add(accumulator_, 1, workspace_);
+  const int before = workspace_.num_allocations();
+  EXPECT_TRUE(accumulator_.Apply(1, Borrowed(&values), workspace_).is_added());
+  EXPECT_EQ(workspace_.num_allocations(), before) << "nothing is copied after the save";
 }
 
 TEST_F(DuringADenseSave, ATakeWaitsAndTheNextRoundBegins) {

@@ -19,8 +19,8 @@ constexpr size_t kHeldBytes = kHeldSize * sizeof(float);
 template <typename T = float>
 Accumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
   auto options = OptionsOf<T>(mean, budget);
-  options.sum.holds_borrowed = true;
-  options.sum.max_pending = 8;
+  options.sum.small_bytes = 1 << 10;
+  options.sum.UseForTowers(/*folds_wait=*/true);
   return options;
 }
 

@@ -261,6 +261,13 @@ TEST(WeightTest, ABadWeightIsRefused) {
   EXPECT_EQ(accumulator.num_accumulated(), 0);
 }
 
+TEST(HostWorkspaceTest, ClearsSoManyBytes) {
+  TestWorkspace workspace;
+  std::vector<char> bytes{1, 2, 3};
+  EXPECT_TRUE(workspace.Clear(bytes.data(), 2).ok());
+  EXPECT_EQ(bytes, (std::vector<char>{0, 0, 3}));
+}
+
 TEST(SumOfIntegers, IsNotDivided) {
   TestWorkspace workspace;
   Accumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));

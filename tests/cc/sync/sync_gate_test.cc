@@ -466,6 +466,7 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
   AdvanceClock(seconds(1));
   ASSERT_TRUE(again->has_ended());
   EXPECT_EQ(again->round(), 2);
+  EXPECT_NE(again->report().find("round 2 after 20.0 s"), std::string::npos) << again->report();
 }
 
 TEST_F(SyncGateTest, AReportTellsWhyTheGateIsNotOpen) {
@@ -500,6 +501,20 @@ TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
   AdvanceClock(seconds(60));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find("is not open after 5.0 s"), std::string::npos) << lines[0];
+}
+
+TEST(SyncGateLog, NothingIsLoggedWithoutATimeForIt) {
+  int num_lines = 0;
+  const auto gate =
+      std::make_shared<SyncGate>("g", seconds(0), [&](const std::string&) { ++num_lines; });
+  Open(gate.get(), 2, 2, "c", /*takeover=*/seconds(5));
+  Worker silent(gate, "w0"), worker(gate, "w1");
+  ASSERT_TRUE(silent.Claim());
+  ASSERT_TRUE(worker.Claim());
+  worker.Finish();
+  AdvanceClock(seconds(5));
+  EXPECT_EQ(gate->state().num_takeovers, 1);
+  EXPECT_EQ(num_lines, 0);
 }
 
 TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {

@@ -249,14 +249,16 @@ TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
   w(0).GoOn();
 }
 
-TEST_F(SyncGateTest, ACompletedSlotPutsOffATakeover) {
+TEST_F(SyncGateTest, ASlotThatIsClaimedOrCompletedPutsOffATakeover) {
   OpenFor(3, 3, seconds(6));
   ASSERT_TRUE(w(0).Claim());
-  ASSERT_TRUE(w(1).Claim());
   Step(2);
   AdvanceClock(seconds(4));
+  ASSERT_TRUE(w(1).Claim());
+  AdvanceClock(seconds(5));
+  EXPECT_EQ(gate_->state().num_takeovers, 0);
   w(0).Finish();
-  AdvanceClock(seconds(5));  // 9 s after the last slot was claimed.
+  AdvanceClock(seconds(5));  // 10 s after the last slot was claimed.
   EXPECT_EQ(gate_->state().num_takeovers, 0);
   AdvanceClock(seconds(1));
   EXPECT_TRUE(w(2).wait->has_ended());

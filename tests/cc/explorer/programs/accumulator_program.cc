@@ -460,6 +460,10 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   for (const SavedGradient& early : state.sum.early) saved |= gradients_.SetInEarly(early);
   save->saved_gradients = saved;
   if (is_wrong || CountOf(saved) != save->result) Fail("a saved sum is wrong");
+  for (const Operation& apply : history_.operations) {
+    if (apply.kind != Kind::kApply || apply.fault == Fault::kNone) continue;
+    if ((saved & SetOf(apply.gradient)) != 0) Fail("a bad gradient is saved");
+  }
   save->saved_step = state.global_step;
   save->saved_dropped = state.num_dropped;
   save->saved_contributors.insert(state.contributors.begin(), state.contributors.end());
