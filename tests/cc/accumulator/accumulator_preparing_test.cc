@@ -50,17 +50,6 @@ class PreparingTest : public testing::Test {
   Accumulator accumulator_{TestedOptions(/*prepares=*/true)};
 };
 
-TEST_F(PreparingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {
-  StartPreparing();
-  auto apply = ApplyInThread(4, 1);
-  EXPECT_TRUE(IsWaiting(apply));
-  EXPECT_EQ(accumulator_.num_accumulated(), 2);
-  EndPreparing();
-  EXPECT_TRUE(apply.get());
-  ExpectServed(take_, 3);
-  EXPECT_EQ(accumulator_.num_accumulated(), 1);
-}
-
 TEST_F(PreparingTest, AGradientThatIsStaleOnceTheRoundIsTakenIsDropped) {
   StartPreparing();
   auto apply = ApplyInThread(4, 0);
@@ -84,18 +73,6 @@ TEST_F(PreparingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
   ExpectServed(next, 7);
 }
 
-TEST_F(PreparingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
-  StartPreparing();
-  FakeTake behind(1);
-  Request(behind);
-  accumulator_.Cancel(take_.ptr(), plain_);
-  EXPECT_FALSE(behind.is_done());
-  EndPreparing();
-  EXPECT_EQ(take_.status().code(), StatusCode::kCancelled);
-  ExpectServed(behind, 3);
-  EXPECT_EQ(accumulator_.global_step(), 1);
-}
-
 TEST_F(PreparingTest, AResetNeedNotWaitForATakeThatIsCancelledDuringAFold) {
   const int64_t number = 1;
   auto apply = std::async(std::launch::async, [&] {
@@ -110,25 +87,6 @@ TEST_F(PreparingTest, AResetNeedNotWaitForATakeThatIsCancelledDuringAFold) {
   EXPECT_EQ(reset.get(), 1);
   stop_.Open();
   EXPECT_TRUE(apply.get());
-}
-
-TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {
-  StartPreparing();
-  FakeTake behind(1);
-  Request(behind);
-  accumulator_.Cancel(behind.ptr(), plain_);
-  EXPECT_EQ(behind.status().code(), StatusCode::kCancelled);
-  EndPreparing();
-  ExpectServed(take_, 3);
-}
-
-TEST_F(PreparingTest, NoTakeIsReadyMeanwhile) {
-  StartPreparing();
-  FakeTake tried(1);
-  EXPECT_FALSE(accumulator_.TryServe(tried.ptr(), plain_));
-  EndPreparing();
-  EXPECT_FALSE(tried.is_done());
-  ExpectServed(take_, 3);
 }
 
 TEST_F(PreparingTest, TheStepThatIsSetMeanwhileIsTheOneThatMovesOn) {
