@@ -1,6 +1,5 @@
 // Tests of dense gradients that arrive while others are added.
 #include <cstddef>
-#include <cstdint>
 #include <future>
 #include <utility>
 #include <vector>
@@ -88,50 +87,12 @@ class MidSum : public testing::Test {
 using RacedTypes = testing::Types<float, Float16>;
 TYPED_TEST_SUITE(MidSum, RacedTypes);
 
-TYPED_TEST(MidSum, OthersAppendWhileTheFirstBorrowedGradientIsCopied) {
-  auto values = this->Ones();
-  auto borrowed = std::async(std::launch::async,
-                             [&] { return this->Apply(Borrowed(&values), this->stopping_); });
-  this->stop_.AwaitArrivals(1);
-  for (int i = 0; i < 12; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  EXPECT_EQ(this->accumulator_.num_accumulated(), 13);
-  this->stop_.Open();
-  EXPECT_TRUE(borrowed.get());
-  values.assign(kNumElements, TypeParam());
-  this->ExpectTaken(13);
-}
-
-// There are more gradients than the fold itself adds, so that its operands must not move.
-TYPED_TEST(MidSum, ManyOwnedGradientsAreAppendedDuringAFold) {
-  constexpr int kMore = 12;
-  auto folder = this->StartFolding();
-  for (int i = 0; i < kMore; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  this->stop_.Open();
-  EXPECT_TRUE(folder.get());
-  this->ExpectTaken(kFoldAt + 1 + kMore);
-}
-
 TYPED_TEST(MidSum, WhoBringsTooManyWaitsForTheFold) {
   this->ExpectWaitsFor(2 * kFoldAt, /*extra_bytes=*/0);
 }
 
 TYPED_TEST(MidSum, WhoExceedsTheBudgetWaitsForTheFold) {
   this->ExpectWaitsFor(2, /*extra_bytes=*/this->kBudget);
-}
-
-TYPED_TEST(MidSum, ATakeThatComesWhileTheFirstBorrowedGradientIsCopiedIsServed) {
-  auto values = this->Ones();
-  auto borrowed = std::async(std::launch::async,
-                             [&] { return this->Apply(Borrowed(&values), this->stopping_); });
-  this->stop_.AwaitArrivals(1);
-  EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  DenseTake take(2);
-  this->accumulator_.Request(take.ptr(), nullptr, this->plain_);
-  EXPECT_FALSE(take.is_done());
-  this->stop_.Open();
-  EXPECT_TRUE(borrowed.get());
-  ASSERT_TRUE(take.is_served());
-  EXPECT_EQ(this->First(take), 2.0f);
 }
 
 }  // namespace
