@@ -1,7 +1,6 @@
 #include "cc/core/staleness/step_reservations.h"
 
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <random>
 
@@ -17,36 +16,6 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 void ReserveAt(int64_t step, StepReservations* reservations) {
   reservations->ExpectedStep(step);
   reservations->Reserve();
-}
-
-TEST(StepReservations, WithoutReservationsTheStepIsWhereItIs) {
-  StepReservations reservations;
-  for (const int64_t step : {int64_t{0}, int64_t{7}, int64_t{-3}, kMax, kMin, int64_t{5}}) {
-    EXPECT_EQ(reservations.ExpectedStep(step), step);
-  }
-}
-
-TEST(StepReservations, AReservationCountsBeforeItsIncrementIsMade) {
-  StepReservations reservations;
-  EXPECT_EQ(reservations.ExpectedStep(10), 10);
-  reservations.Reserve();
-  EXPECT_EQ(reservations.ExpectedStep(10), 11);
-}
-
-TEST(StepReservations, AReservationDoesNotCountTwiceOnceItsIncrementWasMade) {
-  StepReservations reservations;
-  ReserveAt(10, &reservations);
-  EXPECT_EQ(reservations.ExpectedStep(11), 11);
-  reservations.End();
-  EXPECT_EQ(reservations.ExpectedStep(11), 11);
-}
-
-TEST(StepReservations, AFailedReservationCountsNoMore) {
-  StepReservations reservations;
-  ReserveAt(10, &reservations);
-  reservations.End();
-  EXPECT_EQ(reservations.num_open(), 0);
-  EXPECT_EQ(reservations.ExpectedStep(10), 10);
 }
 
 TEST(StepReservations, AReservationMayFailAfterItsIncrement) {
@@ -119,51 +88,6 @@ class Model {
   int64_t num_waiting_ = 0;
   int64_t num_incremented_ = 0;
 };
-
-TEST(StepReservations, IsExactInAnyOrderOfIncrementsAndEnds) {
-  for (uint32_t seed = 0; seed < 200; ++seed) {
-    Model model(seed);
-    for (int i = 0; i < 500; ++i) {
-      switch (model.Pick(3)) {
-        case 0:
-          model.Reserve();
-          break;
-        case 1:
-          model.Increment();
-          break;
-        default:
-          model.EndApplied();
-      }
-      if (model.Pick(2) == 0) {
-        ASSERT_EQ(model.reservations.ExpectedStep(model.step), model.truth()) << "seed " << seed;
-      }
-    }
-  }
-}
-
-TEST(StepReservations, IsNeverTooLowAfterFailures) {
-  for (uint32_t seed = 0; seed < 200; ++seed) {
-    Model model(seed);
-    for (int i = 0; i < 500; ++i) {
-      switch (model.Pick(4)) {
-        case 0:
-          model.Reserve();
-          break;
-        case 1:
-          model.Increment();
-          break;
-        case 2:
-          model.Fail();
-          break;
-        default:
-          model.EndApplied();
-      }
-      const int64_t reach = model.reservations.ExpectedStep(model.step);
-      ASSERT_GE(reach, model.truth()) << "seed " << seed;
-      ASSERT_LE(reach, model.step + model.reservations.num_open()) << "seed " << seed;
-    }
-  }
-}
 
 TEST(StepReservations, IsExactAgainWhenNothingIsUnderWayWhateverWasWritten) {
   for (uint32_t seed = 0; seed < 200; ++seed) {

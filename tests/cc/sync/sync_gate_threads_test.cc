@@ -104,31 +104,5 @@ TEST(SyncGateThreads, RoundsStayWholeWhileWorkersFail) {
   clock.join();
 }
 
-// If several chiefs open the gate at once, the last one has it.
-TEST(SyncGateThreads, OfTwoChiefsAtOnceOneOpensTheGate) {
-  for (int i = 0; i < 200; ++i) {
-    const std::shared_ptr<SyncGate> gate = NewGate();
-    std::atomic<int> num_opened{0};
-    std::vector<std::thread> chiefs;
-    for (const char* name : {"c", "d"}) {
-      chiefs.emplace_back([&, name] {
-        int64_t round = 0;
-        ASSERT_TRUE(Prepare(gate, {name}, 0, &round).ok());
-        SyncGate::Options options;
-        const bool opened = gate->Open({name}, round, options, false).ok();
-        num_opened += opened ? 1 : 0;
-      });
-    }
-    for (std::thread& chief : chiefs) chief.join();
-    ASSERT_GE(num_opened.load(), 1);
-    ASSERT_TRUE(gate->state().open);
-    const auto c = BeginWait(gate, For::kFullRound, "c");
-    const auto d = BeginWait(gate, For::kFullRound, "d");
-    ASSERT_NE(c->has_ended(), d->has_ended());  // The one without the gate gets an error.
-    // Only the one that has the gate can end the training.
-    ASSERT_NE(gate->Close({"c"}).ok(), gate->Close({"d"}).ok());
-  }
-}
-
 }  // namespace
 }  // namespace condacc
