@@ -14,13 +14,10 @@ namespace {
 
 class PreparingTest : public testing::Test {
  protected:
-  bool Apply(int64_t number, int64_t local_step = 0) {
-    const ApplyResult result = accumulator_.Apply(local_step, Owned(number), plain_);
+  bool Apply(int64_t number) {
+    const ApplyResult result = accumulator_.Apply(0, Owned(number), plain_);
     EXPECT_TRUE(result.ok());
     return result.is_added();
-  }
-  std::future<bool> ApplyInThread(int64_t number, int64_t local_step) {
-    return std::async(std::launch::async, [=] { return Apply(number, local_step); });
   }
   void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
 
@@ -52,7 +49,7 @@ class PreparingTest : public testing::Test {
 
 TEST_F(PreparingTest, AGradientThatIsStaleOnceTheRoundIsTakenIsDropped) {
   StartPreparing();
-  auto apply = ApplyInThread(4, 0);
+  auto apply = std::async(std::launch::async, [this] { return Apply(4); });
   EXPECT_TRUE(IsWaiting(apply));
   EndPreparing();
   EXPECT_FALSE(apply.get());
@@ -103,16 +100,6 @@ TEST_F(PreparingTest, TheLastStepThatIsSetMeanwhileCannotMoveOn) {
   accumulator_.SetGlobalStep(kLast);
   EndPreparing();
   ExpectEnded(StatusCode::kOutOfRange, kLast);
-}
-
-TEST_F(PreparingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
-  stopping_.fails = true;
-  StartPreparing();
-  EndPreparing();
-  ExpectEnded(StatusCode::kResourceExhausted, 0);
-  FakeTake next(2);
-  EXPECT_TRUE(accumulator_.TryServe(next.ptr(), plain_));
-  ExpectServed(next, 3);
 }
 
 }  // namespace

@@ -517,6 +517,21 @@ TEST(SyncGateLog, NothingIsLoggedWithoutATimeForIt) {
   EXPECT_EQ(num_lines, 0);
 }
 
+TEST(SyncGateLog, NothingIsLoggedWhileNobodyWaits) {
+  int num_lines = 0;
+  const auto gate =
+      std::make_shared<SyncGate>("g", seconds(5), [&](const std::string&) { ++num_lines; });
+  SyncGate::Options options;
+  options.report = seconds(5);
+  options.listed = {"w0"};
+  options.start = seconds(10);  // The gate's timer is due then.
+  int64_t round = 0;
+  ASSERT_TRUE(Prepare(gate, {"c"}, 0, &round).ok());
+  ASSERT_TRUE(gate->Open({"c"}, round, options, /*volunteers=*/false).ok());
+  AdvanceClock(seconds(60));
+  EXPECT_EQ(num_lines, 0);
+}
+
 TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   int num_lines = 0;
   const auto gate =
