@@ -53,12 +53,29 @@ TEST_F(RosterTest, AWorkerThatHasLeftIsNotLost) {
   EXPECT_EQ(roster_.Names(State::kLeft), "a");
 }
 
+TEST_F(RosterTest, AWorkerMayBeLostBeforeItIsSeen) {
+  Leave("a", State::kLost);
+  EXPECT_FALSE(roster_.Knows("a"));
+  EXPECT_EQ(NumPresent(), 0);
+  EXPECT_EQ(Come("a"), Coming::kSame);
+  EXPECT_EQ(NumPresent(), 1);
+}
+
 TEST_F(RosterTest, MoreWorkersThanWereToldAllCountWhileTheyAreHere) {
   for (const char* name : {"a", "b", "c", "d"}) Compute(name);
   EXPECT_EQ(NumPresent(), 4);
   EXPECT_EQ(NumUnseen(), 0);
   EXPECT_EQ(roster_.Names(State::kComputing), "a, b, c, d");
   Add("d", &Roster::Worker::num_steps, -1);
+  EXPECT_EQ(NumPresent(), 3);
+}
+
+TEST_F(RosterTest, ANewNameReplacesOneThatIsGone) {
+  for (const char* name : {"a", "b", "c"}) Come(name);
+  Leave("b", State::kLost);
+  Come("d");
+  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a, c, d");
+  EXPECT_EQ(roster_.Names(State::kLost), "");
   EXPECT_EQ(NumPresent(), 3);
 }
 

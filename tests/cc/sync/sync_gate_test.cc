@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/timer_queue.h"
 #include "gtest/gtest.h"
 #include "tests/cc/sync/sync_gate_support.h"
 
@@ -557,6 +558,34 @@ TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   EXPECT_FALSE(patient->has_ended()) << "lines are logged, and the report is not due";
   worker.wait->Cancel();
   patient->Cancel();
+}
+
+TEST(SyncGateTimer, ThatWasRefusedIsHadByTheNextWait) {
+  const std::shared_ptr<SyncGate> gate = NewGate();
+  TimerQueue::Global().refuses = true;
+  const int64_t round = Open(gate.get(), 2, 3, "c", seconds(5));
+  Worker frozen(gate, "frozen");
+  Worker worker(gate, "w0");
+  frozen.round = worker.round = round;
+  ASSERT_TRUE(frozen.Claim());
+  ASSERT_TRUE(worker.Claim());
+  worker.Finish();
+  AdvanceClock(seconds(5));
+  EXPECT_TRUE(worker.is_waiting());
+  TimerQueue::Global().refuses = false;
+  const RecordedWaitPtr report = BeginWait(gate, For::kReport, "", -1, std::chrono::hours(1));
+  AdvanceClock({});
+  EXPECT_TRUE(worker.wait->has_ended());
+  EXPECT_EQ(gate->state().num_takeovers, 1);
+}
+
+TEST(SyncGateTimer, AReportWithoutPatienceDoesNotKeepTheTimerBusy) {
+  const std::shared_ptr<SyncGate> gate = NewGate();
+  Open(gate.get(), 1, 1, "c");
+  const RecordedWaitPtr report = BeginWait(gate, For::kReport, "", -1);
+  const int num_called = AdvanceClock(seconds(1));
+  EXPECT_GT(num_called, 1) << "no worker waits, and the gate looks again and again";
+  EXPECT_LE(num_called, 2 * (seconds(1) / SyncGate::kShortestDuration));
 }
 
 }  // namespace
