@@ -53,6 +53,15 @@ TEST_F(RosterTest, AWorkerThatHasLeftIsNotLost) {
   EXPECT_EQ(roster_.Names(State::kLeft), "a");
 }
 
+TEST_F(RosterTest, ARunThatWasReplacedCannotLeave) {
+  Come("a");
+  Come("a", "2");
+  Leave("a", State::kLeft, "1");
+  EXPECT_EQ(roster_.Names(State::kBetweenSteps), "a");
+  Leave("a", State::kLost);  // Matches any run.
+  EXPECT_EQ(roster_.Names(State::kLost), "a");
+}
+
 TEST_F(RosterTest, AWorkerMayBeLostBeforeItIsSeen) {
   Leave("a", State::kLost);
   EXPECT_FALSE(roster_.Knows("a"));
