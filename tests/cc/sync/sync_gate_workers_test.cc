@@ -176,6 +176,18 @@ TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneTakesNoSlotFromOthers) {
   EXPECT_NE(w(2).claim.slot, w(0).claim.slot);
 }
 
+TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverDoesNotFreeItWhenItFails) {
+  OpenFor(2, 3);
+  ASSERT_TRUE(w(1).Claim());
+  Step(0);
+  gate_->TakeOver();
+  w(0).GoOn();
+  ASSERT_TRUE(w(0).Claim());
+  EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
+  w(1).Fail();
+  EXPECT_FALSE(w(2).Claim()) << "another step holds the slot";
+}
+
 TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded) {
   OpenFor(2, 2);
   Step(0);
