@@ -79,6 +79,17 @@ TEST_F(SparseFolderTest, TheThreadAddsWhatArrivesBeforeItBegins) {
   RunStarted();
 }
 
+TEST_F(SparseFolderTest, AnApplyFoldsIfNoThreadCanBeStarted) {
+  for (bool* const failure : {&refuses_, &throws_}) {
+    *failure = true;
+    ApplySeveral(4);
+    EXPECT_GT(plain_.freed_bytes(), 0u);
+    *failure = false;
+    EXPECT_EQ(accumulator_->Reset(0), 4);
+  }
+  EXPECT_EQ(num_tried_, 2);
+}
+
 TEST_F(SparseFolderTest, NoFoldBeginsIfTheTakeCanAddEverything) {
   ServeFirstRound(7);
   num_tried_ = 0;
