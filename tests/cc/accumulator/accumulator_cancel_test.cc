@@ -32,26 +32,6 @@ class CancelTest : public testing::Test {
   Accumulator accumulator_{TestedOptions()};
 };
 
-TEST_F(CancelTest, AnyOfSeveralWaitingTakesCanBeCancelled) {
-  for (int cancelled : {0, 1, 2}) {
-    const std::vector<FakeTake> takes = {FakeTake(1), FakeTake(1), FakeTake(1)};
-    for (const FakeTake& take : takes) Request(take);
-    Cancel(takes[static_cast<size_t>(cancelled)]);
-    Apply(1);
-    Apply(2);
-    int64_t next = 1;
-    for (int i : {0, 1, 2}) {
-      if (i == cancelled) {
-        ExpectCancelled(takes[static_cast<size_t>(i)]);
-      } else {
-        ExpectServed(takes[static_cast<size_t>(i)], next++);
-      }
-    }
-    EXPECT_EQ(accumulator_.num_accumulated(), 0);
-  }
-  EXPECT_EQ(accumulator_.global_step(), 6);
-}
-
 TEST_F(CancelTest, CancellingTheFrontServesATakeBehindItThatIsReady) {
   FakeTake front(3), behind(2), last(1);
   for (const FakeTake* take : {&front, &behind, &last}) Request(*take);
@@ -63,55 +43,6 @@ TEST_F(CancelTest, CancellingTheFrontServesATakeBehindItThatIsReady) {
   EXPECT_FALSE(last.is_done());
   Apply(4);
   ExpectServed(last, 4);
-}
-
-TEST_F(CancelTest, CancellingTheFrontServesNoTakeThatIsNotReady) {
-  FakeTake front(3), behind(2);
-  Request(front);
-  Request(behind);
-  Apply(1);
-  Cancel(front);
-  EXPECT_FALSE(behind.is_done());
-  Apply(2);
-  ExpectServed(behind, 3);
-}
-
-TEST_F(CancelTest, CancellingBehindTheFrontServesNobody) {
-  FakeTake front(3), behind(1), last(1);
-  for (const FakeTake* take : {&front, &behind, &last}) Request(*take);
-  Apply(1);
-  Cancel(behind);
-  ExpectCancelled(behind);
-  EXPECT_FALSE(front.is_done());
-  EXPECT_FALSE(last.is_done());
-}
-
-TEST_F(CancelTest, ATakeCancelledBeforeItsRequestEndsWithIt) {
-  Apply(1);
-  FakeTake ready(1), not_ready(2), tried(1);
-  for (const FakeTake* take : {&ready, &not_ready, &tried}) {
-    Cancel(*take);
-    EXPECT_FALSE(take->is_done());
-  }
-  Request(ready);
-  Request(not_ready);
-  EXPECT_TRUE(accumulator_.TryServe(tried.ptr(), workspace_));
-  for (const FakeTake* take : {&ready, &not_ready, &tried}) ExpectCancelled(*take);
-  EXPECT_EQ(accumulator_.num_accumulated(), 1);
-  EXPECT_EQ(accumulator_.global_step(), 0);
-}
-
-TEST_F(CancelTest, CancellingAServedOrCancelledTakeDoesNothing) {
-  Apply(1);
-  FakeTake served(1), cancelled(1);
-  Request(served);
-  Request(cancelled);
-  for (int i = 0; i < 2; ++i) {
-    Cancel(served);
-    Cancel(cancelled);
-  }
-  ExpectServed(served, 1);
-  ExpectCancelled(cancelled);
 }
 
 // The takes complete with a value from an apply, with an error, and by a cancellation.

@@ -14,13 +14,10 @@ namespace {
 
 class PreparingTest : public testing::Test {
  protected:
-  bool Apply(int64_t number, int64_t local_step = 0) {
-    const ApplyResult result = accumulator_.Apply(local_step, Owned(number), plain_);
+  bool Apply(int64_t number) {
+    const ApplyResult result = accumulator_.Apply(0, Owned(number), plain_);
     EXPECT_TRUE(result.ok());
     return result.is_added();
-  }
-  std::future<bool> ApplyInThread(int64_t number, int64_t local_step) {
-    return std::async(std::launch::async, [=] { return Apply(number, local_step); });
   }
   void Request(const FakeTake& take) { accumulator_.Request(take.ptr(), nullptr, plain_); }
 
@@ -50,20 +47,9 @@ class PreparingTest : public testing::Test {
   Accumulator accumulator_{TestedOptions(/*prepares=*/true)};
 };
 
-TEST_F(PreparingTest, AGradientThatComesMeanwhileBelongsToTheNextRound) {
-  StartPreparing();
-  auto apply = ApplyInThread(4, 1);
-  EXPECT_TRUE(IsWaiting(apply));
-  EXPECT_EQ(accumulator_.num_accumulated(), 2);
-  EndPreparing();
-  EXPECT_TRUE(apply.get());
-  ExpectServed(take_, 3);
-  EXPECT_EQ(accumulator_.num_accumulated(), 1);
-}
-
 TEST_F(PreparingTest, AGradientThatIsStaleOnceTheRoundIsTakenIsDropped) {
   StartPreparing();
-  auto apply = ApplyInThread(4, 0);
+  auto apply = std::async(std::launch::async, [this] { return Apply(4); });
   EXPECT_TRUE(IsWaiting(apply));
   EndPreparing();
   EXPECT_FALSE(apply.get());
@@ -84,18 +70,6 @@ TEST_F(PreparingTest, ATakeThatIsCancelledMeanwhileEndsAfterwards) {
   ExpectServed(next, 7);
 }
 
-TEST_F(PreparingTest, ATakeBehindOneThatIsCancelledMeanwhileIsServed) {
-  StartPreparing();
-  FakeTake behind(1);
-  Request(behind);
-  accumulator_.Cancel(take_.ptr(), plain_);
-  EXPECT_FALSE(behind.is_done());
-  EndPreparing();
-  EXPECT_EQ(take_.status().code(), StatusCode::kCancelled);
-  ExpectServed(behind, 3);
-  EXPECT_EQ(accumulator_.global_step(), 1);
-}
-
 TEST_F(PreparingTest, AResetNeedNotWaitForATakeThatIsCancelledDuringAFold) {
   const int64_t number = 1;
   auto apply = std::async(std::launch::async, [&] {
@@ -112,25 +86,6 @@ TEST_F(PreparingTest, AResetNeedNotWaitForATakeThatIsCancelledDuringAFold) {
   EXPECT_TRUE(apply.get());
 }
 
-TEST_F(PreparingTest, ATakeBehindCanBeCancelledMeanwhile) {
-  StartPreparing();
-  FakeTake behind(1);
-  Request(behind);
-  accumulator_.Cancel(behind.ptr(), plain_);
-  EXPECT_EQ(behind.status().code(), StatusCode::kCancelled);
-  EndPreparing();
-  ExpectServed(take_, 3);
-}
-
-TEST_F(PreparingTest, NoTakeIsReadyMeanwhile) {
-  StartPreparing();
-  FakeTake tried(1);
-  EXPECT_FALSE(accumulator_.TryServe(tried.ptr(), plain_));
-  EndPreparing();
-  EXPECT_FALSE(tried.is_done());
-  ExpectServed(take_, 3);
-}
-
 TEST_F(PreparingTest, TheStepThatIsSetMeanwhileIsTheOneThatMovesOn) {
   StartPreparing();
   accumulator_.SetGlobalStep(10);
@@ -145,16 +100,6 @@ TEST_F(PreparingTest, TheLastStepThatIsSetMeanwhileCannotMoveOn) {
   accumulator_.SetGlobalStep(kLast);
   EndPreparing();
   ExpectEnded(StatusCode::kOutOfRange, kLast);
-}
-
-TEST_F(PreparingTest, ATakeWhoseResultCannotBeMadeFailsAndTheGradientsStay) {
-  stopping_.fails = true;
-  StartPreparing();
-  EndPreparing();
-  ExpectEnded(StatusCode::kResourceExhausted, 0);
-  FakeTake next(2);
-  EXPECT_TRUE(accumulator_.TryServe(next.ptr(), plain_));
-  ExpectServed(next, 3);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests of resets, in each phase of a round.
+// Tests of resets, and of what does not wait for a fold.
 #include <atomic>
 #include <cstdint>
 #include <future>
@@ -11,7 +11,6 @@
 
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/fake_sum.h"
 #include "tests/cc/base/is_waiting.h"
 #include "tests/cc/base/stop_point.h"
@@ -36,15 +35,6 @@ class ResetTest : public testing::Test {
       FakeWorkspace stopping(&stop_);
       return Apply(Borrowed(number), stopping);
     });
-  }
-  // Requests in a thread that stops in folds and at the end.
-  std::future<void> RequestStopping(const FakeTake& take) {
-    auto request = std::async(std::launch::async, [this, &take] {
-      FakeWorkspace stopping(&stop_);
-      accumulator_.Request(take.ptr(), nullptr, stopping);
-    });
-    stop_.AwaitArrivals(1);
-    return request;
   }
   void ExpectNextRoundIs(int64_t sum, int count) {
     FakeTake take(count);
@@ -74,69 +64,6 @@ TEST_F(ResetTest, OnlyForwardDoesNothingUnlessTheStepBecomesHigher) {
   EXPECT_EQ(accumulator_.num_accumulated(), 0);
 }
 
-TEST_F(ResetTest, DiscardsWhatIsAccumulatedAndSetsTheStep) {
-  for (int64_t step : {int64_t{7}, int64_t{3}, int64_t{-9}, std::numeric_limits<int64_t>::max()}) {
-    for (int i = 0; i < 5; ++i) EXPECT_TRUE(ApplyOwned(1));
-    EXPECT_EQ(num_kept(), 5);
-    EXPECT_EQ(accumulator_.Reset(step), 5);
-    EXPECT_EQ(accumulator_.global_step(), step);
-    EXPECT_EQ(accumulator_.num_accumulated(), 0);
-    EXPECT_EQ(num_kept(), 0);
-    accumulator_.SetGlobalStep(0);
-  }
-  EXPECT_TRUE(ApplyOwned(2));
-  ExpectNextRoundIs(2, 1);
-}
-
-TEST_F(ResetTest, OfAnEmptyAccumulatorSetsTheStep) {
-  EXPECT_EQ(accumulator_.Reset(-4), 0);
-  EXPECT_EQ(accumulator_.global_step(), -4);
-  EXPECT_EQ(accumulator_.Reset(6), 0);
-  EXPECT_FALSE(Apply(Owned(1), plain_, 5));
-}
-
-TEST_F(ResetTest, KeepsTheNumberOfDroppedGradients) {
-  EXPECT_FALSE(Apply(Owned(1), plain_, -1));
-  EXPECT_TRUE(ApplyOwned(1));
-  EXPECT_EQ(accumulator_.Reset(0), 1);
-  EXPECT_EQ(accumulator_.num_dropped(), 1);
-}
-
-TEST_F(ResetTest, ForgetsContributors) {
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_TRUE(accumulator_.Apply(0, By(3, Owned(1)), plain_).is_added());
-    EXPECT_EQ(accumulator_.Apply(0, By(3, Owned(1)), plain_).outcome(), ApplyOutcome::kDuplicate);
-    EXPECT_EQ(accumulator_.Reset(0), 1);
-  }
-}
-
-TEST_F(ResetTest, TakesWaitOn) {
-  FakeTake take(3);
-  accumulator_.Request(take.ptr(), nullptr, plain_);
-  EXPECT_TRUE(ApplyOwned(1));
-  EXPECT_TRUE(ApplyOwned(1));
-  EXPECT_EQ(accumulator_.Reset(0), 2);
-  EXPECT_TRUE(ApplyOwned(10));
-  EXPECT_TRUE(ApplyOwned(10));
-  EXPECT_FALSE(take.is_done());
-  EXPECT_TRUE(ApplyOwned(10));
-  ExpectServed(take, 30);
-  EXPECT_EQ(accumulator_.global_step(), 1);
-}
-
-TEST_F(ResetTest, ATakeThatIsBeingFinishedIsServed) {
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(ApplyOwned(1));
-  FakeTake take(3);
-  auto request = RequestStopping(take);
-  EXPECT_TRUE(ApplyOwned(5));
-  EXPECT_EQ(accumulator_.Reset(-2), 1);
-  EXPECT_EQ(accumulator_.global_step(), -2);
-  EXPECT_FALSE(take.is_done());
-  stop_.Open();
-  request.get();
-  ExpectServed(take, 3);
-}
-
 TEST_F(ResetTest, DoesNotWaitForAFoldAndTheApplyReturnsAfterIt) {
   const int64_t number = 1;
   auto borrowed = ApplyBorrowedStopping(&number);
@@ -153,22 +80,6 @@ TEST_F(ResetTest, DoesNotWaitForAFoldAndTheApplyReturnsAfterIt) {
   EXPECT_EQ(num_kept(), 0);
 }
 
-TEST_F(ResetTest, AnApplyThatWaitsForTheFoldOfAnotherReturns) {
-  int64_t first = 1, second = 1;
-  auto folding = ApplyBorrowedStopping(&first);
-  stop_.AwaitArrivals(1);
-  auto waiting = std::async(std::launch::async, [&] { return Apply(Borrowed(&second), plain_); });
-  AwaitAccumulated(accumulator_, 2);
-  EXPECT_EQ(accumulator_.Reset(0), 2);
-  stop_.Open();
-  EXPECT_TRUE(folding.get());
-  EXPECT_TRUE(waiting.get());
-  second = 99;
-  EXPECT_TRUE(ApplyOwned(7));
-  ExpectNextRoundIs(7, 1);
-  EXPECT_EQ(num_kept(), 0);
-}
-
 TEST_F(ResetTest, AnApplyThatFoundTooMuchPendingReturnsAtOnce) {
   const int64_t first = 1;
   auto folding = ApplyBorrowedStopping(&first);
@@ -182,37 +93,6 @@ TEST_F(ResetTest, AnApplyThatFoundTooMuchPendingReturnsAtOnce) {
   stop_.Open();
   EXPECT_TRUE(folding.get());
   EXPECT_EQ(num_kept(), 0);
-}
-
-TEST_F(ResetTest, SeveralRoundsMayBeDiscardedDuringTheirFolds) {
-  constexpr int kRounds = 4;
-  const int64_t number = 1;
-  std::vector<std::future<bool>> applies;
-  for (int i = 0; i < kRounds; ++i) {
-    applies.push_back(ApplyBorrowedStopping(&number));
-    stop_.AwaitArrivals(i + 1);
-    EXPECT_EQ(accumulator_.Reset(i), 1);
-  }
-  EXPECT_TRUE(ApplyOwned(3));
-  stop_.Open();
-  for (std::future<bool>& apply : applies) EXPECT_TRUE(apply.get());
-  ExpectNextRoundIs(3, 1);
-  EXPECT_EQ(num_kept(), 0);
-}
-
-// A request adds gradients before it waits for the last one.
-TEST_F(ResetTest, DuringTheFoldOfARequestThatThenWaits) {
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(ApplyOwned(1));
-  FakeTake take(4);
-  auto request = RequestStopping(take);
-  EXPECT_EQ(accumulator_.Reset(0), 3);
-  stop_.Open();
-  request.get();
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_FALSE(take.is_done());
-    EXPECT_TRUE(ApplyOwned(1));
-  }
-  ExpectServed(take, 4);
 }
 
 // Each thread applies, takes or resets at random. Every gradient that was added has been taken or

@@ -27,12 +27,6 @@ class AccumulatorTest : public testing::Test {
   Accumulator accumulator_{TestedOptions()};
 };
 
-TEST_F(AccumulatorTest, StartsEmptyAtStepZero) {
-  EXPECT_EQ(accumulator_.num_accumulated(), 0);
-  EXPECT_EQ(accumulator_.num_dropped(), 0);
-  EXPECT_EQ(accumulator_.global_step(), 0);
-}
-
 TEST_F(AccumulatorTest, ATakeGetsTheSumAndMovesTheStepOn) {
   EXPECT_TRUE(Apply(1));
   EXPECT_TRUE(Apply(2));
@@ -45,14 +39,6 @@ TEST_F(AccumulatorTest, ATakeGetsTheSumAndMovesTheStepOn) {
   EXPECT_EQ(accumulator_.global_step(), 1);
 }
 
-TEST_F(AccumulatorTest, ATakeGetsEverythingThatIsThere) {
-  for (int64_t number : {1, 2, 3, 6}) Apply(number);
-  FakeTake take(2);
-  Request(take);
-  ExpectServed(take, 12);
-  EXPECT_EQ(accumulator_.num_accumulated(), 0);
-}
-
 TEST_F(AccumulatorTest, AllLaterRoundsKnowTheSizeOfTheLastResult) {
   Apply(1);
   EXPECT_EQ(FakeSum::last_result_bytes, 0);
@@ -62,16 +48,6 @@ TEST_F(AccumulatorTest, AllLaterRoundsKnowTheSizeOfTheLastResult) {
     EXPECT_TRUE(Apply(2, round + 1));
     EXPECT_EQ(FakeSum::last_result_bytes, sizeof(float));  // One element.
   }
-}
-
-TEST_F(AccumulatorTest, ATakeWaitsForItsLastGradient) {
-  FakeTake take(2);
-  Request(take);
-  EXPECT_FALSE(take.is_done());
-  Apply(4);
-  EXPECT_FALSE(take.is_done());
-  Apply(8);
-  ExpectServed(take, 12);
 }
 
 TEST_F(AccumulatorTest, AStaleGradientIsDroppedAndCounted) {
@@ -86,23 +62,6 @@ TEST_F(AccumulatorTest, AStaleGradientIsDroppedAndCounted) {
   FakeTake take(1);
   Request(take);
   ExpectServed(take, 4);
-}
-
-TEST_F(AccumulatorTest, AStaleGradientIsNotEvenLookedAt) {
-  accumulator_.SetGlobalStep(1);
-  FakeGradient unfit;
-  unfit.fits = false;
-  const ApplyResult result = accumulator_.Apply(0, unfit, workspace_);
-  ASSERT_TRUE(result.ok());
-  EXPECT_EQ(result.outcome(), ApplyOutcome::kStale);
-}
-
-TEST_F(AccumulatorTest, AGradientOfTheStepBeforeATakeIsStaleAfterIt) {
-  Apply(1);
-  FakeTake take(1);
-  Request(take);
-  EXPECT_FALSE(Apply(1, 0));
-  EXPECT_TRUE(Apply(1, 1));
 }
 
 TEST_F(AccumulatorTest, SettingTheStepTouchesNeitherGradientsNorTakes) {
@@ -120,33 +79,6 @@ TEST_F(AccumulatorTest, SettingTheStepTouchesNeitherGradientsNorTakes) {
   EXPECT_TRUE(Apply(1, -7));
 }
 
-TEST_F(AccumulatorTest, TakesAreServedInTheOrderOfTheirRequests) {
-  FakeTake first(1), second(1), third(1);
-  for (const FakeTake* take : {&first, &second, &third}) Request(*take);
-  Apply(1, 9);
-  ExpectServed(first, 1);
-  EXPECT_FALSE(second.is_done());
-  Apply(2, 9);
-  ExpectServed(second, 2);
-  EXPECT_FALSE(third.is_done());
-  Apply(3, 9);
-  ExpectServed(third, 3);
-}
-
-TEST_F(AccumulatorTest, ATakeThatNeedsLittleWaitsBehindOneThatNeedsMuch) {
-  FakeTake much(3), little(1);
-  Request(much);
-  Request(little);
-  Apply(1);
-  Apply(2);
-  EXPECT_FALSE(little.is_done());
-  Apply(3);
-  ExpectServed(much, 6);
-  EXPECT_FALSE(little.is_done());
-  Apply(7, 1);
-  ExpectServed(little, 7);
-}
-
 TEST_F(AccumulatorTest, TryServeTakesOnlyWhatIsThereAlready) {
   FakeTake take(2);
   EXPECT_FALSE(TryServe(take));
@@ -159,14 +91,6 @@ TEST_F(AccumulatorTest, TryServeTakesOnlyWhatIsThereAlready) {
   EXPECT_FALSE(take.is_done());
   EXPECT_TRUE(TryServe(take));
   ExpectServed(take, 4);
-}
-
-TEST_F(AccumulatorTest, TryServeDoesNotOvertakeAWaitingTake) {
-  FakeTake waiting(3), eager(1);
-  Request(waiting);
-  Apply(1);
-  EXPECT_FALSE(TryServe(eager));
-  EXPECT_FALSE(eager.is_done());
 }
 
 TEST_F(AccumulatorTest, AtTheLastStepTakesFailAndTheGradientsStay) {
@@ -186,16 +110,6 @@ TEST_F(AccumulatorTest, AtTheLastStepTakesFailAndTheGradientsStay) {
   Apply(7, kLast);
   ExpectServed(third, 12);
   EXPECT_EQ(accumulator_.global_step(), kLast);
-}
-
-TEST_F(AccumulatorTest, AtTheLastStepTryServeFailsTheTake) {
-  accumulator_.SetGlobalStep(std::numeric_limits<int64_t>::max());
-  Apply(5, std::numeric_limits<int64_t>::max());
-  FakeTake take(1), too_many(2);
-  EXPECT_FALSE(TryServe(too_many));
-  EXPECT_TRUE(TryServe(take));
-  EXPECT_EQ(take.status().code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(accumulator_.num_accumulated(), 1);
 }
 
 TEST_F(AccumulatorTest, ATakeWithoutMemoryForItsValueLeavesTheGradients) {
@@ -245,6 +159,19 @@ TEST_F(AccumulatorTest, TheNumberRequiredMustBePositive) {
   }
   EXPECT_EQ(accumulator_.num_accumulated(), 1);
   EXPECT_EQ(accumulator_.global_step(), 0);
+}
+
+TEST(SumOptionsTest, TowersAndDevicesHaveTheirOwn) {
+  SumOptions towers;
+  towers.UseForTowers(/*folds_wait=*/false);
+  EXPECT_EQ(towers.reduction, Reduction::kGlobalMean);
+  EXPECT_EQ(towers.fold_bytes, 0u);
+  SumOptions sums;
+  sums.reduction = Reduction::kSum;
+  sums.UseForTowers(/*folds_wait=*/true);
+  EXPECT_EQ(sums.reduction, Reduction::kSum);
+  EXPECT_GT(sums.fold_bytes, 0u);
+  EXPECT_EQ(SumOptions::OfQueue(/*max_inputs=*/5).max_inputs, 5u);
 }
 
 TEST(PendingTakeTest, ReleasesWhatItsFunctionsReferToWhenItEnds) {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,21 +21,17 @@ class FakeWorkspace : public Workspace {
  public:
   explicit FakeWorkspace(StopPoint* stop = nullptr) : stop_(stop) {}
 
-  // Returns an error if the workspace is set to refuse memory.
-  Status Work() {
+  void Work() {
     if (stop_ != nullptr) stop_->Pass();
-    return fails ? Status(StatusCode::kResourceExhausted, "The test refuses memory") : Status();
   }
-
-  bool fails = false;
 
  private:
   // Fake sums do not call these.
-  Status Allocate(ElementType, const Shape&, Buffer*) override { return Work(); }
+  Status Allocate(ElementType, const Shape&, Buffer*) override { return Status(); }
   void Add(const DenseAddArgs&) override {}
-  Status Clear(void*, size_t) override { return Work(); }
-  Status Copy(const void*, size_t, void*) override { return Work(); }
-  Status Widen(const int32_t*, size_t, int64_t*) override { return Work(); }
+  Status Clear(void*, size_t) override { return Status(); }
+  Status Copy(const void*, size_t, void*) override { return Status(); }
+  Status Widen(const int32_t*, size_t, int64_t*) override { return Status(); }
 
   StopPoint* const stop_;
 };
@@ -59,8 +54,6 @@ struct FakeGradient {
 
   int64_t owned = 0;
   const int64_t* borrowed = nullptr;  // If not null, the number is here, and must be added at once.
-  bool fits = true;
-  bool lacks_memory = false;          // If true, the sum must prepare the gradient.
   std::shared_ptr<void> memory = {};  // Kept until the sum frees the gradient.
 };
 
@@ -73,17 +66,9 @@ class FakeSum final : public RoundSum {
   // The size of the last result that the last call of Advise() was given.
   static inline std::atomic<size_t> last_result_bytes{0};
 
-  Status Check(const Gradient& gradient) const override {
-    const bool fits = FakeGradient::In(gradient).fits;
-    return fits ? Status() : Status(StatusCode::kInvalidArgument, "It does not fit");
-  }
-  Missing MissingFrom(const Gradient& gradient) const override {
-    return FakeGradient::In(gradient).lacks_memory ? Missing::kResultMemory : Missing::kNothing;
-  }
-  Status Supply(Missing, Workspace& workspace, Gradient* gradient) const override {
-    FakeGradient::In(*gradient).lacks_memory = false;
-    return Work(workspace);
-  }
+  Status Check(const Gradient&) const override { return Status(); }
+  Missing MissingFrom(const Gradient&) const override { return Missing::kNothing; }
+  Status Supply(Missing, Workspace&, Gradient*) const override { return Status(); }
   Appended Append(Gradient&& gradient) override {
     pending_.push_back(std::move(gradient));
     const bool is_borrowed = FakeGradient::In(pending_.back()).borrowed != nullptr;
@@ -102,24 +87,17 @@ class FakeSum final : public RoundSum {
     return static_cast<int64_t>(folding_.size());
   }
   void RunFold(Workspace& workspace) noexcept override {
-    has_folded_ = Work(workspace).ok();
-    if (has_folded_) AddAll(&folding_);
+    Work(workspace);
+    AddAll(&folding_);
   }
-  bool EndFold() noexcept override {
-    if (!has_folded_) {
-      pending_.insert(pending_.begin(), std::make_move_iterator(folding_.begin()),
-                      std::make_move_iterator(folding_.end()));
-    }
-    folding_.clear();
-    return has_folded_;
-  }
+  bool EndFold() noexcept override { return true; }
   bool needs_preparation() const override { return prepares_; }
   Status PrepareFinish(Workspace& workspace) override {
     EXPECT_FALSE(is_prepared_);
-    const Status status = Work(workspace);
+    Work(workspace);
     num_prepared_ = added_.size() + pending_.size();
-    is_prepared_ = status.ok();
-    return status;
+    is_prepared_ = true;
+    return Status();
   }
   const Shape& value_shape() const override { return value_shape_; }
   void AbandonFinish() override { is_prepared_ = false; }
@@ -129,9 +107,9 @@ class FakeSum final : public RoundSum {
       EXPECT_EQ(added_.size() + pending_.size(), num_prepared_) << "one was added in between";
     }
     is_prepared_ = false;
-    Status failure = prepares_ ? Status() : Work(workspace);
+    if (!prepares_) Work(workspace);
     AddAll(&pending_);
-    return {Buffer(), Buffer(), Shape::Of({sum_}), std::move(failure)};
+    return {Buffer(), Buffer(), Shape::Of({sum_}), Status()};
   }
   void Clear() noexcept override {
     pending_.clear();
@@ -140,7 +118,7 @@ class FakeSum final : public RoundSum {
   }
 
  private:
-  static Status Work(Workspace& workspace) { return static_cast<FakeWorkspace&>(workspace).Work(); }
+  static void Work(Workspace& workspace) { static_cast<FakeWorkspace&>(workspace).Work(); }
   void AddAll(std::vector<Gradient>* gradients) {
     for (Gradient& gradient : *gradients) {
       sum_ += FakeGradient::In(gradient).number();
@@ -153,7 +131,6 @@ class FakeSum final : public RoundSum {
   std::vector<Gradient> pending_, folding_, added_;
   const Shape value_shape_ = Shape::Of({1});
   int64_t sum_ = 0;  // The sum of `added_`.
-  bool has_folded_ = false;
   bool is_prepared_ = false;
   size_t num_prepared_ = 0;
 };

@@ -9,13 +9,12 @@ namespace condacc {
 
 class StopPoint {
  public:
-  // Waits until the stop is open or this arrival was let through.
+  // Waits until the stop is open.
   void Pass() {
     std::unique_lock<std::mutex> lock(mutex_);
     ++num_arrivals_;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return open_ || num_permits_ > 0; });
-    if (!open_) --num_permits_;
+    changed_.wait(lock, [this] { return open_; });
   }
 
   // Waits until `count` threads in total have arrived.
@@ -24,28 +23,16 @@ class StopPoint {
     changed_.wait(lock, [this, count] { return num_arrivals_ >= count; });
   }
 
-  void LetOneThrough() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++num_permits_;
-    changed_.notify_all();
-  }
-
   void Open() {
     std::lock_guard<std::mutex> lock(mutex_);
     open_ = true;
     changed_.notify_all();
   }
 
-  int num_arrivals() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return num_arrivals_;
-  }
-
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   int num_arrivals_ = 0;
-  int num_permits_ = 0;
   bool open_ = false;
 };
 

@@ -1,8 +1,6 @@
-// Tests of dense gradients that arrive while others are added.
+// Tests of dense gradients that arrive while others are added, and wait.
 #include <cstddef>
-#include <cstdint>
 #include <future>
-#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
@@ -15,124 +13,52 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kNumElements = 16;
-
-// The tests run with a type whose sums are of the same type, and with one that needs memory for
-// float32 sums.
-template <typename T>
+// An apply that makes too much pending waits for the fold that runs. The explorer shows what comes
+// of gradients that arrive during a fold, but not how many are held.
 class MidSum : public testing::Test {
  protected:
-  static T One() {
-    if constexpr (SumsInFloat32(kTypeOf<T>)) {
-      return T::FromFloat(1.0f);
-    } else {
-      return T{1};
-    }
-  }
-  static std::vector<T> Ones() { return std::vector<T>(kNumElements, One()); }
-  static float First(const DenseTake& take) {
-    if constexpr (SumsInFloat32(kTypeOf<T>)) {
-      return T::ToFloat(take.values<T>()[0]);
-    } else {
-      return take.values<T>()[0];
-    }
-  }
-  bool Apply(Gradient gradient, TestWorkspace& workspace) {
-    const ApplyResult result = accumulator_.Apply(0, std::move(gradient), workspace);
+  static constexpr size_t kBudget = 1 << 20;
+
+  bool Apply(TestWorkspace& workspace) {
+    const ApplyResult result = accumulator_.Apply(0, Owned<float>({1}), workspace);
     EXPECT_TRUE(result.ok());
     return result.is_added();
-  }
-
-  // Makes an apply fold, in another thread, and stops there.
-  std::future<bool> StartFolding() {
-    for (int i = 0; i < kFoldAt; ++i) EXPECT_TRUE(Apply(Owned(Ones()), plain_));
-    auto folder =
-        std::async(std::launch::async, [this] { return Apply(Owned(Ones()), stopping_); });
-    stop_.AwaitArrivals(1);
-    return folder;
   }
   // Expects that the apply that makes `num_pending` gradients pending during a fold waits for it,
   // if others hold `extra_bytes` of the budget meanwhile.
   void ExpectWaitsFor(int num_pending, size_t extra_bytes) {
-    auto folder = StartFolding();
+    for (int i = 0; i < kFoldAt; ++i) EXPECT_TRUE(Apply(plain_));
+    StopPoint stop;
+    StoppingWorkspace stopping(&stop);
+    auto folder = std::async(std::launch::async, [&] { return Apply(stopping); });
+    stop.AwaitArrivals(1);
     budget_.Add(extra_bytes);
-    for (int i = 1; i < num_pending; ++i) EXPECT_TRUE(Apply(Owned(Ones()), plain_));
+    for (int i = 1; i < num_pending; ++i) EXPECT_TRUE(Apply(plain_));
     auto waiting = std::async(std::launch::async, [this] {
       TestWorkspace workspace;
-      return Apply(Owned(Ones()), workspace);
+      return Apply(workspace);
     });
-    AwaitAccumulated(accumulator_, kFoldAt + 1 + num_pending);
+    const int count = kFoldAt + 1 + num_pending;
+    AwaitAccumulated(accumulator_, count);
     EXPECT_TRUE(IsWaiting(waiting));
-    stop_.Open();
+    stop.Open();
     EXPECT_TRUE(folder.get());
     EXPECT_TRUE(waiting.get());
     EXPECT_EQ(budget_.num_held(), extra_bytes);
-    ExpectTaken(kFoldAt + 1 + num_pending);
-  }
-  void ExpectTaken(int count) {
     DenseTake take(count);
     ASSERT_TRUE(accumulator_.TryServe(take.ptr(), plain_));
     ASSERT_TRUE(take.is_served());
-    EXPECT_EQ(First(take), static_cast<float>(count));
+    EXPECT_EQ(take.values<float>(), std::vector<float>{static_cast<float>(count)});
   }
 
-  static constexpr size_t kBudget = 1 << 20;
-
   HoldBudget budget_{kBudget};
-  StopPoint stop_;
   TestWorkspace plain_;
-  StoppingWorkspace stopping_{&stop_};
-  Accumulator accumulator_{OptionsOf<T>(/*mean=*/false, &budget_)};
+  Accumulator accumulator_{OptionsOf<float>(/*mean=*/false, &budget_)};
 };
 
-using RacedTypes = testing::Types<float, Float16>;
-TYPED_TEST_SUITE(MidSum, RacedTypes);
+TEST_F(MidSum, WhoBringsTooManyWaitsForTheFold) { ExpectWaitsFor(2 * kFoldAt, /*extra_bytes=*/0); }
 
-TYPED_TEST(MidSum, OthersAppendWhileTheFirstBorrowedGradientIsCopied) {
-  auto values = this->Ones();
-  auto borrowed = std::async(std::launch::async,
-                             [&] { return this->Apply(Borrowed(&values), this->stopping_); });
-  this->stop_.AwaitArrivals(1);
-  for (int i = 0; i < 12; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  EXPECT_EQ(this->accumulator_.num_accumulated(), 13);
-  this->stop_.Open();
-  EXPECT_TRUE(borrowed.get());
-  values.assign(kNumElements, TypeParam());
-  this->ExpectTaken(13);
-}
-
-// There are more gradients than the fold itself adds, so that its operands must not move.
-TYPED_TEST(MidSum, ManyOwnedGradientsAreAppendedDuringAFold) {
-  constexpr int kMore = 12;
-  auto folder = this->StartFolding();
-  for (int i = 0; i < kMore; ++i) EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  this->stop_.Open();
-  EXPECT_TRUE(folder.get());
-  this->ExpectTaken(kFoldAt + 1 + kMore);
-}
-
-TYPED_TEST(MidSum, WhoBringsTooManyWaitsForTheFold) {
-  this->ExpectWaitsFor(2 * kFoldAt, /*extra_bytes=*/0);
-}
-
-TYPED_TEST(MidSum, WhoExceedsTheBudgetWaitsForTheFold) {
-  this->ExpectWaitsFor(2, /*extra_bytes=*/this->kBudget);
-}
-
-TYPED_TEST(MidSum, ATakeThatComesWhileTheFirstBorrowedGradientIsCopiedIsServed) {
-  auto values = this->Ones();
-  auto borrowed = std::async(std::launch::async,
-                             [&] { return this->Apply(Borrowed(&values), this->stopping_); });
-  this->stop_.AwaitArrivals(1);
-  EXPECT_TRUE(this->Apply(Owned(this->Ones()), this->plain_));
-  DenseTake take(2);
-  this->accumulator_.Request(take.ptr(), nullptr, this->plain_);
-  EXPECT_FALSE(take.is_done());
-  this->stop_.Open();
-  EXPECT_TRUE(borrowed.get());
-  ASSERT_TRUE(take.is_served());
-  EXPECT_EQ(this->First(take), 2.0f);
-}
+TEST_F(MidSum, WhoExceedsTheBudgetWaitsForTheFold) { ExpectWaitsFor(2, /*extra_bytes=*/kBudget); }
 
 }  // namespace
 }  // namespace condacc

@@ -4,12 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -143,38 +141,6 @@ TYPED_TEST(DenseOrderTest, TheBitsAreThoseOfArrivalInOrder) {
   EXPECT_GT(num_different, 100);
 }
 
-TYPED_TEST(DenseOrderTest, ThreadsMayApplyInAnyOrderWhileATakeWaits) {
-  constexpr size_t kCount = 12;
-  const Contributions<TypeParam> contributions(&this->random_, kCount);
-  std::vector<size_t> ascending(kCount);
-  std::iota(ascending.begin(), ascending.end(), 0);
-  Accumulator plain(OptionsOf<TypeParam>(/*mean=*/true));
-  const auto expected = this->Mean(&plain, contributions, ascending, true);
-  Accumulator ordered(OrderedOptions<TypeParam>(kCount));
-  for (int round = 0; round < 20; ++round) {
-    TestWorkspace taking;
-    DenseTake take(kCount);
-    ordered.Request(take.ptr(), nullptr, taking);
-    std::vector<std::thread> threads;
-    for (const size_t contributor : Shuffled(kCount, &this->random_)) {
-      threads.emplace_back([&, contributor, owned = this->random_() % 2 == 0] {
-        TestWorkspace workspace;
-        std::vector<TypeParam> borrowed = contributions.gradients[contributor];
-        Gradient gradient = owned ? Owned(borrowed) : Borrowed(&borrowed);
-        gradient.weight = contributions.weights[contributor];
-        const ApplyResult result =
-            ordered.Apply(round, By(contributor, std::move(gradient)), workspace);
-        EXPECT_TRUE(result.is_added());
-        std::memset(static_cast<void*>(borrowed.data()), 0x55, kElements * sizeof(TypeParam));
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    take.Await();
-    ASSERT_TRUE(take.is_served());
-    EXPECT_TRUE(SameBits(take.values<TypeParam>(), expected)) << "round " << round;
-  }
-}
-
 class DenseOrderStateTest : public testing::Test {
  protected:
   ApplyResult Apply(std::optional<int64_t> contributor, float value) {
@@ -222,52 +188,6 @@ TEST_F(DenseOrderStateTest, BorrowedGradientsThatAreHeldStayAsTheyAre) {
   ASSERT_TRUE(take.is_served());
   EXPECT_EQ(take.values<float>(), std::vector<float>(4, 3.0f));
   EXPECT_EQ(first, std::vector<float>(4, 1.0f));
-}
-
-TEST_F(DenseOrderStateTest, ARefusedCopyLeavesNothing) {
-  std::vector<float> values(4, 1.0f);
-  workspace_.RefuseAllocation(0);
-  EXPECT_EQ(accumulator_.Apply(0, By(2, Borrowed(&values)), workspace_).status().code(),
-            StatusCode::kResourceExhausted);
-  EXPECT_EQ(accumulator_.num_accumulated(), 0);
-  EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_TRUE(accumulator_.Apply(0, By(2, Borrowed(&values)), workspace_).is_added());
-}
-
-TEST_F(DenseOrderStateTest, AnApplyWithoutMemoryWasNotMade) {
-  memory_stays_short = true;
-  for (const int64_t contributor : {3, 1, 0, 2}) {
-    for (int ordinal = 0; ordinal < 12; ++ordinal) {
-      const int64_t before = accumulator_.num_accumulated();
-      Gradient gradient = Owned(std::vector<float>(4, 1.0f));
-      const bool threw = ThrowsAt(ordinal, [&] {
-        EXPECT_TRUE(
-            accumulator_.Apply(0, By(contributor, std::move(gradient)), workspace_).is_added());
-      });
-      EXPECT_EQ(accumulator_.num_accumulated(), before + (threw ? 0 : 1));
-      if (!threw) break;
-      ASSERT_LT(ordinal, 11);
-    }
-  }
-  EXPECT_EQ(Take(4), 4);
-}
-
-TEST_F(DenseOrderStateTest, AResetBeginsTheRoundAnew) {
-  ASSERT_TRUE(Apply(1, 10).is_added());
-  ASSERT_TRUE(Apply(0, 10).is_added());
-  ASSERT_TRUE(Apply(3, 10).is_added());
-  EXPECT_EQ(accumulator_.Reset(5), 3);
-  EXPECT_EQ(budget_.num_held(), 0u);
-  for (const int64_t contributor : {2, 0, 3, 1}) ASSERT_TRUE(Apply(contributor, 1).is_added());
-  EXPECT_EQ(Take(4), 4);
-}
-
-TEST_F(DenseOrderStateTest, DuplicatesOfEarlyAndOfAddedGradientsAreIgnored) {
-  for (const int64_t contributor : {2, 0}) {
-    ASSERT_TRUE(Apply(contributor, 1).is_added());
-    EXPECT_EQ(Apply(contributor, 10).outcome(), ApplyOutcome::kDuplicate);
-  }
-  EXPECT_EQ(Take(2), 2);
 }
 
 TEST_F(DenseOrderStateTest, GradientsThatTheFirstOneMakesReadyAreAddedIfTooMuchIsHeld) {

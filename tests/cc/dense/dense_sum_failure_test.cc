@@ -1,6 +1,5 @@
 // Tests of failing workspaces, gradients that do not fit, and refused memory.
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -160,105 +159,6 @@ TEST_F(ShapeErrors, AGradientMustHaveTheShapeOfTheFirstOneOfItsRound) {
   EXPECT_EQ(take.shape(), Shape::Of({2, 3}));
   EXPECT_EQ(take.values<float>(), std::vector<float>(6, 1.0f));
   EXPECT_TRUE(Apply(Shape::Of({2, 4}), 1).ok()) << "the next round is free to choose";
-}
-
-TEST_F(ShapeErrors, AfterAResetTheNextGradientIsFreeToChoose) {
-  ASSERT_TRUE(Apply(Shape::Of({2, 3})).ok());
-  EXPECT_EQ(accumulator_.Reset(0), 1);
-  EXPECT_TRUE(Apply(Shape::Of({2, 4})).ok());
-}
-
-TEST_F(ShapeErrors, AStaleGradientOfTheWrongShapeIsOnlyDropped) {
-  accumulator_.SetGlobalStep(1);
-  EXPECT_TRUE(Apply(Shape::Of({7})).ok());
-  EXPECT_EQ(accumulator_.num_dropped(), 1);
-}
-
-TEST_F(ShapeErrors, GradientsWithoutElementsAreCountedLikeOthers) {
-  for (int i = 0; i < 3 * kFoldAt; ++i) ASSERT_TRUE(Apply(Shape::Of({2, 0})).ok());
-  DenseTake take(3 * kFoldAt);
-  accumulator_.Request(take.ptr(), nullptr, workspace_);
-  ASSERT_TRUE(take.is_served());
-  EXPECT_EQ(take.shape(), Shape::Of({2, 0}));
-}
-
-// Applies and takes gradients in rounds of several lengths, some gradients owned and some borrowed.
-// A call that fails is tried again.
-template <typename T>
-class RefusedMemory : public testing::Test {
- protected:
-  void RunRounds(TestWorkspace* workspace) {
-    Accumulator accumulator(OptionsOf<T>(/*mean=*/true, &budget_));
-    values_.clear();
-    num_failures_ = 0;
-    int64_t step = 0;
-    for (int length : {1, 2, 3, 9, 17}) {
-      for (int i = 0; i < length; ++i) {
-        std::vector<T> data(5, Number(i + 1));
-        const bool owned = (i + length) % 3 != 0;
-        while (!ApplyOnce(&accumulator, step, owned ? Owned(data) : Borrowed(&data), workspace)) {
-          EXPECT_EQ(accumulator.num_accumulated(), i);
-          EXPECT_EQ(accumulator.global_step(), step);
-          EXPECT_EQ(accumulator.num_dropped(), 0);
-        }
-      }
-      DenseTake take(length);
-      accumulator.Request(take.ptr(), nullptr, *workspace);
-      ASSERT_TRUE(take.is_served());
-      for (T value : take.values<T>()) values_.push_back(ToFloat(value));
-      ++step;
-    }
-  }
-
-  bool ApplyOnce(Accumulator* accumulator, int64_t step, Gradient gradient,
-                 TestWorkspace* workspace) {
-    const Status status = accumulator->Apply(step, std::move(gradient), *workspace).status();
-    if (status.ok()) return true;
-    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-    EXPECT_EQ(status.message(), "The test refuses memory");
-    ++num_failures_;
-    return false;
-  }
-
-  static T Number(int i) {
-    if constexpr (SumsInFloat32(kTypeOf<T>)) {
-      return T::FromFloat(static_cast<float>(i));
-    } else {
-      return static_cast<T>(i);
-    }
-  }
-  static float ToFloat(T value) {
-    if constexpr (SumsInFloat32(kTypeOf<T>)) {
-      return T::ToFloat(value);
-    } else {
-      return static_cast<float>(value);
-    }
-  }
-
-  HoldBudget budget_{1 << 20};
-  std::vector<float> values_;
-  int num_failures_ = 0;
-};
-
-using FailureTypes = testing::Types<float, Float16, BFloat16>;
-TYPED_TEST_SUITE(RefusedMemory, FailureTypes);
-
-TYPED_TEST(RefusedMemory, OfAnyAllocationChangesNothing) {
-  TestWorkspace generous;
-  this->RunRounds(&generous);
-  const std::vector<float> expected = this->values_;
-  ASSERT_EQ(this->num_failures_, 0);
-  ASSERT_GT(generous.num_allocations(), 0);
-  const int64_t num_live = TestBuffer::num_live();
-  for (int ordinal = 0; ordinal < generous.num_allocations(); ++ordinal) {
-    TestWorkspace workspace;
-    workspace.RefuseAllocation(ordinal);
-    this->RunRounds(&workspace);
-    EXPECT_EQ(this->num_failures_, 1) << ordinal;
-    EXPECT_EQ(this->values_, expected) << ordinal;
-    EXPECT_EQ(this->budget_.num_held(), 0u);
-    EXPECT_EQ(TestBuffer::num_live(), num_live);
-  }
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Tests of dense sums that hold borrowed gradients, as those of towers do.
 #include <cstddef>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,8 +18,8 @@ constexpr size_t kHeldBytes = kHeldSize * sizeof(float);
 template <typename T = float>
 Accumulator::Options HoldingOptions(HoldBudget* budget, bool mean = false) {
   auto options = OptionsOf<T>(mean, budget);
-  options.sum.holds_borrowed = true;
-  options.sum.max_pending = 8;
+  options.sum.small_bytes = 1 << 10;
+  options.sum.UseForTowers(/*folds_wait=*/true);
   return options;
 }
 
@@ -112,29 +111,6 @@ TEST(LargeTest, OfFloat16AreAddedInFloat32AsSoonAsThereAreTwo) {
   for (const Float16 value : TakenBy<Float16>(&accumulator, 7, &workspace)) {
     EXPECT_EQ(Float16::ToFloat(value), 2054.0f);
   }
-}
-
-TEST(LargeTest, FromManyThreadsAreAllAdded) {
-  constexpr int kThreads = 8, kEach = 50;
-  HoldBudget budget(1 << 20);
-  auto options = HoldingOptions<double>(&budget);
-  options.sum.max_pending_bytes = kHeldSize * sizeof(double);
-  Accumulator accumulator(options);
-  std::vector<double> ones(kHeldSize, 1.0);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      TestWorkspace workspace;
-      for (int i = 0; i < kEach; ++i) {
-        Apply<double>(&accumulator, (t + i) % 3 == 0 ? Owned(ones) : Borrowed(&ones), &workspace);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  TestWorkspace workspace;
-  EXPECT_EQ(TakenBy<double>(&accumulator, kThreads * kEach, &workspace),
-            std::vector<double>(kHeldSize, kThreads * kEach));
-  EXPECT_EQ(budget.num_held(), 0u);
 }
 
 }  // namespace

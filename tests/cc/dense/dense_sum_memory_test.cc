@@ -9,6 +9,7 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "cc/core/dense/dense_sum.h"
 #include "gtest/gtest.h"
+#include "tests/cc/base/failing_new.h"
 #include "tests/cc/dense/dense_support.h"
 
 namespace condacc {
@@ -117,41 +118,6 @@ TEST_F(MemoryTest, ABorrowedGradientAddsWhatIsPendingBeforeIt) {
   Take(take);
   EXPECT_EQ(workspace_.num_sums(), 1) << "nothing was left to do";
   EXPECT_EQ(take.values<float>(), std::vector<float>(kSize, 10.0f));
-}
-
-TEST_F(MemoryTest, ATakeLeavesNothingBehindButItsValue) {
-  const int64_t num_live = TestBuffer::num_live();
-  for (int i = 0; i < 12; ++i) ApplyOwned(1);
-  {
-    DenseTake take(12);
-    Take(take);
-    EXPECT_EQ(TestBuffer::num_live(), num_live + 1);
-  }
-  EXPECT_EQ(TestBuffer::num_live(), num_live);
-  EXPECT_EQ(budget_.num_held(), 0u);
-}
-
-TEST_F(MemoryTest, AResetLeavesNothingBehind) {
-  const int64_t num_live = TestBuffer::num_live();
-  for (int i = 0; i < 5; ++i) ApplyOwned(1);
-  EXPECT_GT(budget_.num_held(), 0u);
-  EXPECT_EQ(accumulator_.Reset(0), 5);
-  EXPECT_EQ(budget_.num_held(), 0u);
-  EXPECT_EQ(TestBuffer::num_live(), num_live);
-}
-
-TEST_F(MemoryTest, AnAccumulatorGivesUpWhatItHoldsWhenItEnds) {
-  const int64_t num_live = TestBuffer::num_live();
-  HoldBudget budget(1 << 20);
-  {
-    Accumulator accumulator(OptionsOf<float>(/*mean=*/false, &budget));
-    for (int i = 0; i < 3; ++i) {
-      ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<float>(kSize)), workspace_).ok());
-    }
-    EXPECT_EQ(budget.num_held(), 2 * kBytes);
-  }
-  EXPECT_EQ(budget.num_held(), 0u);
-  EXPECT_EQ(TestBuffer::num_live(), num_live);
 }
 
 TEST_F(MemoryTest, GradientsAreFoldedWhenSevenArePending) {
@@ -289,6 +255,25 @@ TEST(BudgetTest, OfNothingStillGivesTheRightFloat16Sums) {
   ASSERT_TRUE(take.is_served());
   for (Float16 value : take.values<Float16>()) EXPECT_EQ(Float16::ToFloat(value), 40.0f);
   EXPECT_EQ(budget.num_held(), 0u);
+}
+
+TEST(MemoryOfApplies, IsNotAllocatedOnceTheirAccumulatorIsWarm) {
+  TestWorkspace workspace;
+  Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
+  for (int round = 0; round < 5; ++round) {
+    DenseTake take(20);
+    accumulator.Request(take.ptr(), nullptr, workspace);
+    for (int i = 0; i < 20; ++i) {
+      Gradient gradient = Owned(std::vector<float>(4, 1.0f));
+      const int before = num_allocations;
+      const Status status = accumulator.Apply(round, std::move(gradient), workspace).status();
+      if (round > 1) {
+        EXPECT_EQ(num_allocations, before) << round << " " << i;
+      }
+      EXPECT_TRUE(status.ok());
+    }
+    EXPECT_TRUE(take.is_served());
+  }
 }
 
 }  // namespace

@@ -233,22 +233,6 @@ void ExpectRoundedOnce(float small) {
 TEST(RoundingTest, Float16IsRoundedOncePerTake) { ExpectRoundedOnce<Float16>(0x1p-11f); }
 TEST(RoundingTest, BFloat16IsRoundedOncePerTake) { ExpectRoundedOnce<BFloat16>(0x1p-8f); }
 
-TEST(WeightTest, AMeanIsDividedByTheWeights) {
-  for (const double weight : {0.0, 0.25, 1.0, 3.0}) {
-    TestWorkspace workspace;
-    Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
-    for (int i = 0; i < 2 * kFoldAt; ++i) {
-      Gradient gradient = Owned<float>({static_cast<float>(weight) * 6});
-      gradient.weight = weight;
-      ASSERT_TRUE(accumulator.Apply(0, std::move(gradient), workspace).is_added());
-    }
-    DenseTake take(1);
-    accumulator.Request(take.ptr(), nullptr, workspace);
-    ASSERT_TRUE(take.is_served());
-    EXPECT_EQ(take.values<float>(), std::vector<float>{weight == 0 ? 0.0f : 6.0f});
-  }
-}
-
 TEST(WeightTest, ABadWeightIsRefused) {
   TestWorkspace workspace;
   Accumulator accumulator(OptionsOf<float>(/*mean=*/true));
@@ -261,15 +245,11 @@ TEST(WeightTest, ABadWeightIsRefused) {
   EXPECT_EQ(accumulator.num_accumulated(), 0);
 }
 
-TEST(SumOfIntegers, IsNotDivided) {
+TEST(HostWorkspaceTest, ClearsSoManyBytes) {
   TestWorkspace workspace;
-  Accumulator accumulator(OptionsOf<int64_t>(/*mean=*/false));
-  for (int64_t value : {int64_t{1} << 60, int64_t{-5}, int64_t{2}}) {
-    ASSERT_TRUE(accumulator.Apply(0, Owned(std::vector<int64_t>{value}), workspace).ok());
-  }
-  DenseTake take(3);
-  accumulator.Request(take.ptr(), nullptr, workspace);
-  EXPECT_EQ(take.values<int64_t>(), std::vector<int64_t>{(int64_t{1} << 60) - 3});
+  std::vector<char> bytes{1, 2, 3};
+  EXPECT_TRUE(workspace.Clear(bytes.data(), 2).ok());
+  EXPECT_EQ(bytes, (std::vector<char>{0, 0, 3}));
 }
 
 }  // namespace

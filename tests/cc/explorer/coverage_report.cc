@@ -60,11 +60,12 @@ constexpr Expected kDiscardedRows[] = {
     {"NextAction", {2, 1, 0}, "NextAction: discarded, folding: nothing"},
 };
 
-// Gradients on a device have no state.
 constexpr Expected kStates[] = {
     {"Accumulator::Save", {0, 0, 0}, "Save()"},
     {"Accumulator::Save", {8, 0, 0}, "Save(): ResourceExhausted"},
-    {"Accumulator::Restore", {0, 0, 0}, "Restore()"},
+    {"Accumulator::Restore", {0, 0, 0}, "Restore() of an empty state"},
+    {"Accumulator::Restore", {0, 1, 0}, "Restore()"},
+    {"Accumulator::Restore", {8, 1, 0}, "Restore(): ResourceExhausted"},
     {"std::bad_alloc of a call", {7, 0, 0}, "Save() throws"},
     {"std::bad_alloc of a call", {8, 0, 0}, "Restore() throws"},
     {"NextAction", {0, 3, 0}, "NextAction: open, saving, the first take lacks gradients: nothing"},
@@ -80,6 +81,12 @@ constexpr Expected kDenseRows[] = {
 };
 constexpr Expected kDenseStates[] = {
     {"NextAction", {1, 3, 0}, "NextAction: taken, saving: nothing"},
+};
+constexpr Expected kDeviceStates[] = {
+    {"Accumulator::Save", {3, 0, 0}, "Save(): InvalidArgument"},
+    {"Accumulator::Save", {9, 0, 0}, "Save(): FailedPrecondition"},
+    {"Accumulator::Save", {13, 0, 0}, "Save(): Internal"},
+    {"Accumulator::Restore", {13, 1, 0}, "Restore(): Internal"},
 };
 constexpr Expected kSparseRows[] = {
     {"NextAction", {0, 2, 1}, "NextAction: open, preparing, the first take has enough: nothing"},
@@ -267,6 +274,8 @@ const Group kGroups[] = {
     {"device", std::begin(kRows), std::end(kRows)},
     {"device", std::begin(kDiscardedRows), std::end(kDiscardedRows)},
     {"device", std::begin(kSparseRows), std::end(kSparseRows)},
+    {"device", std::begin(kStates), std::end(kStates)},
+    {"device", std::begin(kDeviceStates), std::end(kDeviceStates)},
     {"gate", std::begin(kGate), std::end(kGate)},
     {"bundle", std::begin(kGate), std::end(kGate)},
     {"bundle", std::begin(kBundle), std::end(kBundle)},

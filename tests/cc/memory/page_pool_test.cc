@@ -19,22 +19,25 @@
 
 namespace {
 
-bool loses_page = false;
+enum class Remap { kMoves, kLosesPage, kLosesPageToAnother };
+Remap remap = Remap::kMoves;
 
 }  // namespace
 
-// Moves a page or, if a test says so, fails after it has unmapped the page at the new address. Then
-// another thread maps half of that.
+// Moves a page or, if a test says so, fails after it has unmapped the page at the new address. In the
+// last case, another thread then maps half of that.
 extern "C" void* mremap(void* from, size_t old_bytes, size_t new_bytes, int flags, ...) noexcept {
   va_list arguments;
   va_start(arguments, flags);
   void* const to = va_arg(arguments, void*);
   va_end(arguments);
-  if (!loses_page) {
+  if (remap == Remap::kMoves) {
     return reinterpret_cast<void*>(syscall(SYS_mremap, from, old_bytes, new_bytes, flags, to));
   }
   munmap(to, new_bytes);
-  mmap(to, new_bytes / 2, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (remap == Remap::kLosesPageToAnother) {
+    mmap(to, new_bytes / 2, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  }
   errno = ENOMEM;
   return MAP_FAILED;
 }
@@ -198,12 +201,27 @@ TEST(PagePoolTest, LeavesAFreshPageAndEndsIfThePageCannotBeMoved) {
   EXPECT_FALSE(IsMapped(other));
 }
 
+TEST(PagePoolTest, MapsAFreshPageIfTheSystemHasUnmappedTheOneThatItShouldReplace) {
+  PagePool& pool = NewPool();
+  char* const given = MapPages(2);
+  std::memset(given, 5, 2 * kHugePageBytes);
+  pool.Give(given, 2, kHugePageBytes);
+  char* const taken = MapPages(1);
+  remap = Remap::kLosesPage;
+  EXPECT_EQ(pool.Take(taken, 1), 1u);
+  remap = Remap::kMoves;
+  EXPECT_EQ(taken[0] + taken[kHugePageBytes - 1], 0);
+  std::memset(taken, 3, kHugePageBytes);
+  EXPECT_EQ(pool.num_bytes(), 0u) << "no page can be moved";
+  EXPECT_FALSE(IsMapped(given));
+}
+
 TEST(PagePoolDeathTest, DoesNotReplaceWhatAnotherThreadHasMapped) {
   PagePool& pool = NewPool();
   pool.Give(MapPages(1), 1, kHugePageBytes);
   char* const taken = MapPages(1);
   const auto take = [&] {
-    loses_page = true;
+    remap = Remap::kLosesPageToAnother;
     pool.Take(taken, 1);
   };
   EXPECT_DEATH(take(), "the system has unmapped a page of memory and maps no other");

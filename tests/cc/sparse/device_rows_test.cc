@@ -168,27 +168,6 @@ TEST_F(DeviceRowsTest, ARefusedFoldSpoilsItsRoundOnly) {
   EXPECT_EQ(Take(10), Merged(gradients, 2, Reduction::kMean));
 }
 
-TEST_F(DeviceRowsTest, NothingIsLostWhenMemoryIsShort) {
-  Make(Options(/*fold_bytes=*/1));
-  const std::vector<Slices> gradients = Gradients(12, 2);
-  for (int ordinal = 0; ordinal < 6; ++ordinal) {
-    for (const Slices& slices : gradients) {
-      device_.memory().RefuseAllocation(ordinal % 4);
-      // The gradients are owned, so that folds are refused memory and not copies.
-      ASSERT_TRUE(Apply(GradientOf(slices, 2, /*owned=*/true)).ok());
-    }
-    device_.memory().RefuseAllocation(ordinal % 3);
-    DeviceTake refused(12);
-    Request(refused);
-    if (!refused.status().ok()) {
-      EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
-      EXPECT_EQ(Take(12), Merged(gradients, 2, Reduction::kMean));
-    } else {
-      EXPECT_EQ(refused.slices(), Merged(gradients, 2, Reduction::kMean));
-    }
-  }
-}
-
 TEST(NumIndexBitsTest, AreEnoughForTheHighestIndex) {
   EXPECT_EQ(NumIndexBits(-1), 64);
   EXPECT_EQ(NumIndexBits(0), 1);

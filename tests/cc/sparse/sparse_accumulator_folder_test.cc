@@ -79,37 +79,6 @@ TEST_F(SparseFolderTest, TheThreadAddsWhatArrivesBeforeItBegins) {
   RunStarted();
 }
 
-TEST_F(SparseFolderTest, ATakeWaitsForTheThreadWhichServesIt) {
-  ApplySeveral(4);
-  const SparseTake take(4);
-  EXPECT_TRUE(TryServe(take));
-  EXPECT_EQ(take.num_completions(), 0);
-  RunStarted();
-  ExpectServed(take, 4);
-  EXPECT_EQ(folders_.freed_bytes(), 0u) << "the take adds what is pending, without a fold";
-}
-
-TEST_F(SparseFolderTest, ATakeThatIsCancelledDoesNotWaitForTheThread) {
-  ApplySeveral(4);
-  const SparseTake take(4);
-  EXPECT_TRUE(TryServe(take));
-  accumulator_->Cancel(take.ptr(), plain_);
-  EXPECT_EQ(take.status().code(), StatusCode::kCancelled);
-  RunStarted();
-  EXPECT_EQ(accumulator_->num_accumulated(), 4);
-}
-
-TEST_F(SparseFolderTest, AResetDiscardsARoundBeforeTheThreadBegins) {
-  ApplySeveral(4);
-  EXPECT_EQ(accumulator_->Reset(0), 4);
-  ApplySeveral(2);
-  RunStarted();
-  EXPECT_EQ(folders_.freed_bytes(), 0u) << "discarded gradients are not added";
-  const SparseTake take(2);
-  EXPECT_TRUE(TryServe(take));
-  ExpectServed(take, 2);
-}
-
 TEST_F(SparseFolderTest, AnApplyFoldsIfNoThreadCanBeStarted) {
   for (bool* const failure : {&refuses_, &throws_}) {
     *failure = true;
@@ -163,16 +132,6 @@ TEST_F(SparseFolderTest, AnApplyThatExceedsTheBudgetFolds) {
   ApplySeveral(2);
   EXPECT_EQ(num_tried_, 0);
   EXPECT_GT(plain_.freed_bytes(), 0u);
-}
-
-TEST_F(SparseFolderTest, TheThreadThatGetsNoMemoryLeavesTheGradientsPending) {
-  ApplySeveral(4);
-  folders_.RefuseAllocation(0);
-  RunStarted();
-  EXPECT_EQ(folders_.freed_bytes(), 0u);
-  const SparseTake take(4);
-  EXPECT_TRUE(TryServe(take));
-  ExpectServed(take, 4);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "cc/core/accumulator/accumulator.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/by_contributor.h"
-#include "tests/cc/base/stop_point.h"
 #include "tests/cc/sparse/sparse_phases.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -42,52 +41,11 @@ TEST_F(RoundTakeTest, TakesAtItsStepOnlyAndOnlyOnce) {
   EXPECT_TRUE(TryServe(3, 8));
 }
 
-TEST_F(RoundTakeTest, DoesNotOvertakeATakeThatWaits) {
-  const SparseTake waiting(5);
-  Request(waiting);
-  ApplySeveral(2);
-  EXPECT_FALSE(TryServe(1, 0));
-  accumulator_->Cancel(waiting.ptr(), plain_);
-  EXPECT_TRUE(TryServe(1, 0));
-}
-
-TEST_F(RoundTakeTest, ErrorsAreThoseOfOtherTakes) {
-  const SparseTake none(0, 123), last(1, kMax);
-  EXPECT_TRUE(TryServe(none));
-  EXPECT_EQ(none.status().code(), StatusCode::kInvalidArgument);
-  accumulator_->SetGlobalStep(kMax);
-  EXPECT_TRUE(Apply(plain_, kMax));
-  EXPECT_TRUE(TryServe(last));
-  EXPECT_EQ(last.status().code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(accumulator_->num_accumulated(), 1);
-}
-
-TEST_F(RoundTakeTest, IsServedAfterTheFoldThatRuns) {
-  StartFolding();
-  const SparseTake take(4, 0);
-  EXPECT_TRUE(TryServe(take));
-  EXPECT_FALSE(take.is_done());
-  EndFolding();
-  ExpectServed(take, 4);
-}
-
-TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetDuringTheFold) {
-  StartFolding();
-  const SparseTake take(4, 0);
-  EXPECT_TRUE(TryServe(take));
-  accumulator_->SetGlobalStep(1);
-  EndFolding();
-  EXPECT_EQ(take.num_completions(), 1);
-  EXPECT_EQ(take.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(accumulator_->num_accumulated(), 4);
-  EXPECT_EQ(accumulator_->global_step(), 1);
-}
-
 TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetWhileItsResultIsMade) {
   ApplySeveral(2);
   const SparseTake take(2, 0), next(2, 3);
   auto request = std::async(std::launch::async, [&] {
-    StoppingSparseWorkspace stopping(&stop_, Where::kInResults);
+    StoppingSparseWorkspace stopping(&stop_);
     return accumulator_->TryServe(take.ptr(), stopping);
   });
   stop_.AwaitArrivals(1);
@@ -98,25 +56,6 @@ TEST_F(RoundTakeTest, TakesNothingIfTheStepIsSetWhileItsResultIsMade) {
   EXPECT_EQ(accumulator_->num_accumulated(), 2);
   EXPECT_TRUE(TryServe(next));
   ExpectServed(next, 2);
-}
-
-TEST_F(RoundTakeTest, AContributorWhoseGradientIsBeingTakenBelongsToTheNextRound) {
-  const auto apply = [this](int64_t contributor, int64_t step) {
-    return accumulator_->Apply(step, By(contributor, GradientOf({{5, 2}, {1, 1}}, 1, true)), plain_)
-        .outcome();
-  };
-  EXPECT_EQ(apply(7, 0), ApplyOutcome::kAdded);
-  EXPECT_EQ(apply(8, 0), ApplyOutcome::kAdded);
-  const SparseTake take(2);
-  auto request = RequestInThread(take);
-  auto next = std::async(std::launch::async, [&] { return apply(7, 1); });
-  EXPECT_TRUE(IsWaiting(next));
-  stop_.Open();
-  request.get();
-  EXPECT_EQ(next.get(), ApplyOutcome::kAdded);
-  EXPECT_EQ(apply(7, 1), ApplyOutcome::kDuplicate);
-  EXPECT_EQ(apply(8, 0), ApplyOutcome::kStale);
-  ExpectServed(take, 2);
 }
 
 // Runs contributors, and two chiefs that take by round and reset to steps never used before.

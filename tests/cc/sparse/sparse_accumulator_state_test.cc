@@ -161,37 +161,6 @@ TEST_P(SparseStateBytes, ThatAreHostileAreRefused) {
   }
 }
 
-TEST_P(SparseStateBytes, ServeATakeThatWaits) {
-  Accumulator accumulator(Options({Reduction::kMean}));
-  SparseTake take(2);
-  accumulator.Request(take.ptr(), nullptr, workspace_);
-  ASSERT_TRUE(RestoreBytes(State(), accumulator, workspace_).ok());
-  ASSERT_TRUE(take.is_served());
-  EXPECT_EQ(take.slices(), (Slices{{2, 7}, {4, 5, 6, 1, 1.5f, 2}}));
-}
-
-TEST_P(SparseStateBytes, AreNotReadOrWrittenWithoutMemory) {
-  const std::string bytes = State();
-  Accumulator accumulator(Options({Reduction::kMean}));
-  Add(accumulator, {{1}, {3, 3, 3}});
-  const std::string before = SavedBytes(accumulator, workspace_);
-  for (int i = 0; i < 2; ++i) {
-    workspace_.RefuseAllocation(i);
-    Status status;
-    try {
-      status = RestoreBytes(bytes, accumulator, workspace_);
-    } catch (const std::bad_alloc&) {
-      status = Status(StatusCode::kResourceExhausted, "");
-    }
-    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  }
-  EXPECT_EQ(SavedBytes(accumulator, workspace_), before);
-  workspace_.RefuseAllocation(0);
-  const Status status = accumulator.Save(workspace_, [](size_t, char**) { return Status(); });
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(SavedBytes(accumulator, workspace_), before);
-}
-
 TEST_P(SparseStateBytes, OfManyRowsAreRestoredInPieces) {
   Accumulator::Options options = Options({Reduction::kSum});
   options.sum.shape = Shape::UnknownRank();

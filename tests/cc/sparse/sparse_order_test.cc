@@ -7,8 +7,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
@@ -119,37 +117,6 @@ TYPED_TEST(SparseOrderTest, TheBitsAreThoseOfArrivalInOrder) {
     }
   }
   EXPECT_GT(num_different, 100);
-}
-
-TYPED_TEST(SparseOrderTest, ThreadsMayApplyInAnyOrderWhileATakeWaits) {
-  constexpr size_t kThreads = 12;
-  const std::vector<Slices> gradients = this->Gradients(kThreads, /*with_weights=*/false);
-  const Slices expected = Merged(gradients, kOrderedWidth, Reduction::kMean);
-  auto options = this->OptionsOf(Reduction::kMean, kThreads);
-  options.sum.fold_bytes = 1;
-  Accumulator ordered(options);
-  for (int round = 0; round < 20; ++round) {
-    typename TypeParam::Workspace taking;
-    SparseTake take(kThreads);
-    ordered.Request(take.ptr(), nullptr, taking);
-    std::vector<size_t> order(kThreads);
-    std::iota(order.begin(), order.end(), 0);
-    std::shuffle(order.begin(), order.end(), this->random_);
-    std::vector<std::thread> threads;
-    for (const size_t contributor : order) {
-      threads.emplace_back([&, contributor, owned = this->random_() % 2 == 0] {
-        typename TypeParam::Workspace workspace;
-        const ApplyResult result = ordered.Apply(
-            round, By(contributor, GradientOf(gradients[contributor], kOrderedWidth, owned)),
-            workspace);
-        EXPECT_TRUE(result.is_added());
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    take.Await();
-    ASSERT_TRUE(take.is_served());
-    EXPECT_TRUE(take.slices() == expected) << "round " << round;
-  }
 }
 
 // Gradients that a take refuses, because the device detects only then that an index is bad.

@@ -2,14 +2,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "cc/core/base/hold_budget.h"
 #include "gtest/gtest.h"
-#include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/base/failing_new.h"
 #include "tests/cc/sparse/sparse_support.h"
 
@@ -84,29 +82,6 @@ TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   EXPECT_EQ(num_allocations, before);
   EXPECT_GT(TestBuffer::num_freed_at_refill(), num_freed);
   ExpectResult(value);
-}
-
-// A gradient that could not be kept leaves no trace of its contributor.
-TEST_F(SparseOutOfMemory, AContributorWhoseApplyThrewMayComeAgain) {
-  const Slices slices = {{3, 1}, std::vector<float>(2 * kWideRow, 1)};
-  int num_thrown = 0;
-  bool is_added = false;
-  Accumulator::Options options;
-  options.new_sum = NewSparseSum<HostRows>;
-  options.sum = options_;
-  Accumulator accumulator(options);
-  for (int ordinal = 0; !is_added; ++ordinal) {
-    Gradient gradient = GradientOf(slices, kWideRow, true);
-    const bool threw = ThrowsAt(ordinal, [&] {
-      is_added = accumulator.Apply(0, By(7, std::move(gradient)), workspace_).is_added();
-    });
-    ASSERT_NE(is_added, threw);
-    num_thrown += threw ? 1 : 0;
-    EXPECT_EQ(accumulator.num_accumulated(), is_added ? 1 : 0);
-  }
-  EXPECT_GE(num_thrown, 2) << "the contributor's, and the gradient's";
-  EXPECT_EQ(accumulator.Apply(0, By(7, GradientOf(slices, kWideRow, true)), workspace_).outcome(),
-            ApplyOutcome::kDuplicate);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <random>
 #include <vector>
 
@@ -165,32 +164,6 @@ TEST_P(SparseSumTest, AFoldTellsHowMuchItFreed) {
   EXPECT_LT(workspace_.freed_bytes(), 4 * 6000 * kRowBytes);
 }
 
-TEST_P(SparseSumTest, AnAbandonedTakeHasChangedNothing) {
-  for (size_t num_folds : {0, 2}) {
-    gradients_.clear();
-    for (size_t i = 0; i < num_folds; ++i) {
-      Append(4);
-      Fold();
-    }
-    Append(2);
-    const int64_t num_live = TestBuffer::num_live();
-    const size_t num_held = budget_.num_held();
-    const size_t num_pending = sum_->num_pending();
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_TRUE(Prepare().ok());
-      sum_->AbandonFinish();
-      EXPECT_EQ(TestBuffer::num_live(), num_live);
-      EXPECT_EQ(budget_.num_held(), num_held);
-      EXPECT_EQ(sum_->num_pending(), num_pending);
-    }
-    Append(1);
-    if (num_folds > 0) Fold();
-    ASSERT_TRUE(Prepare().ok());
-    EXPECT_EQ(Finish(), Expected());
-    EXPECT_EQ(budget_.num_held(), 0u);
-  }
-}
-
 TEST_P(SparseSumTest, ASingleGradientInOrderOutlivesAnAbandonedTake) {
   const Slices slices = {{2, 5}, std::vector<float>(2 * kRowWidth, 1)};
   Append(slices);
@@ -214,24 +187,6 @@ TEST_P(SparseSumTest, AGradientBehindFoldedOnesWithoutRowsOrWeightIsTakenWhole) 
     ASSERT_TRUE(Prepare().ok());
     EXPECT_EQ(Finish(), slices);
   }
-}
-
-TEST_P(SparseSumTest, ATakeWithoutMemoryHasChangedNothing) {
-  Append(4);
-  Fold();
-  Append(2);
-  const int64_t num_live = TestBuffer::num_live();
-  for (int refused = 0; refused < 3; ++refused) {
-    workspace_.RefuseAllocation(refused);
-    if (refused == 0) {
-      EXPECT_THROW((void)Prepare(), std::bad_alloc) << "the entries";
-    } else {
-      EXPECT_EQ(Prepare().code(), StatusCode::kResourceExhausted) << "the result";
-    }
-    EXPECT_EQ(TestBuffer::num_live(), num_live);
-  }
-  ASSERT_TRUE(Prepare().ok());
-  EXPECT_EQ(Finish(), Expected());
 }
 
 }  // namespace

@@ -1,66 +1,9 @@
 #include "cc/core/sync/chief_state.h"
 
-#include <functional>
-
 #include "gtest/gtest.h"
 
 namespace condacc {
 namespace {
-
-TEST(ChiefState, AGateBelongsToNobodyBeforeItIsPrepared) {
-  const ChiefState state;
-  EXPECT_FALSE(state.has_been_prepared());
-  EXPECT_FALSE(state.Is({""}));
-  EXPECT_FALSE(state.IsPreparing({""}));
-}
-
-TEST(ChiefState, AChiefPreparesAndOpensTheGate) {
-  ChiefState state;
-  state.Prepare({"c"}, false);
-  EXPECT_TRUE(state.has_been_prepared());
-  EXPECT_TRUE(state.Is({"c"}));
-  EXPECT_FALSE(state.Is({"d"}));
-  EXPECT_TRUE(state.IsPreparing({"c"}));
-  EXPECT_FALSE(state.IsPreparing({"d"}));
-  EXPECT_FALSE(state.is_open());
-  state.Open();
-  EXPECT_TRUE(state.is_open());
-  EXPECT_TRUE(state.Is({"c"}));
-  EXPECT_FALSE(state.IsPreparing({"c"}));
-}
-
-TEST(ChiefState, AnotherChiefReplacesTheFirstInEachPhase) {
-  const std::function<void(ChiefState*)> ends[] = {
-      [](ChiefState* state) { state->Open(); },
-      [](ChiefState* state) { state->Close(); },
-      [](ChiefState* state) { state->Dismiss({"c"}); },
-  };
-  for (const auto& end : ends) {
-    ChiefState state;
-    state.Prepare({"c"}, false);
-    end(&state);
-    state.Prepare({"d"}, false);
-    EXPECT_EQ(state.phase(), ChiefState::Phase::kPreparing);
-    EXPECT_TRUE(state.Is({"d"}));
-    EXPECT_FALSE(state.Is({"c"}));
-    EXPECT_TRUE(state.WasReplaced({"c"}));
-    EXPECT_FALSE(state.WasDismissed({"d"}));
-    state.Prepare({"c"}, false);
-    EXPECT_TRUE(state.Is({"c"}));
-    EXPECT_TRUE(state.WasReplaced({"d"}));
-  }
-}
-
-TEST(ChiefState, ASessionOfAChiefReplacesAnEarlierOne) {
-  ChiefState state;
-  state.Prepare({"c", 1}, false);
-  EXPECT_TRUE(state.GoesOn({"c", 1}, false));
-  EXPECT_FALSE(state.GoesOn({"c", 2}, false));
-  EXPECT_TRUE(state.Is({"c", 2})) << "it acts for session 1";
-  state.Prepare({"c", 2}, false);
-  EXPECT_TRUE(state.WasReplaced({"c", 1}));
-  EXPECT_FALSE(state.Is({"c", 1}));
-}
 
 TEST(ChiefState, AVolunteerTakesTheGateOnlyIfNobodyElseHasIt) {
   ChiefState state;
@@ -124,18 +67,6 @@ TEST(ChiefState, AVolunteerMayPrepareAgainInItsNextSessionAndAfterItsTraining) {
   }
 }
 
-TEST(ChiefState, AVolunteerThatBecomesTheChiefBeginsAnew) {
-  ChiefState state;
-  state.Prepare({"c"}, true);
-  state.Open();
-  EXPECT_TRUE(state.GoesOn({"c"}, true));
-  EXPECT_FALSE(state.GoesOn({"c"}, false));
-  state.Prepare({"c"}, false);
-  state.Open();
-  EXPECT_TRUE(state.GoesOn({"c"}, true));
-  EXPECT_TRUE(state.GoesOn({"c"}, false));
-}
-
 TEST(ChiefState, AnybodyCanBeDismissed) {
   ChiefState state;
   state.Dismiss({"idle", 1});
@@ -144,20 +75,6 @@ TEST(ChiefState, AnybodyCanBeDismissed) {
   EXPECT_FALSE(state.is_dismissed());
   state.Prepare({"idle", 1}, false);
   EXPECT_FALSE(state.WasDismissed({"idle", 1}));
-}
-
-TEST(ChiefState, ATrainingThatHasEndedStaysEnded) {
-  ChiefState state;
-  state.Prepare({"c"}, false);
-  state.Open();
-  state.Dismiss({"c"});
-  EXPECT_TRUE(state.is_dismissed());
-  EXPECT_FALSE(state.is_open());
-  state.Close();
-  EXPECT_TRUE(state.is_closed());
-  state.Dismiss({"c"});
-  EXPECT_TRUE(state.is_closed());
-  EXPECT_FALSE(state.is_dismissed());
 }
 
 }  // namespace

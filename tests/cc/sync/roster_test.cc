@@ -35,17 +35,6 @@ class RosterTest : public testing::Test {
   Roster roster_;
 };
 
-TEST_F(RosterTest, WorkersThatWereNeverSeenAreNotPresent) {
-  EXPECT_TRUE(roster_.is_empty());
-  EXPECT_EQ(NumPresent(), 0);
-  EXPECT_EQ(NumUnseen(), 3);
-  EXPECT_FALSE(roster_.Knows("a"));
-  EXPECT_EQ(Come("a"), Coming::kSame);
-  EXPECT_TRUE(roster_.Knows("a"));
-  EXPECT_EQ(NumPresent(), 1);
-  EXPECT_EQ(NumUnseen(), 2);
-}
-
 TEST_F(RosterTest, RemembersTheLastReplacedRunsAndNoMore) {
   const int num_runs = 3 * static_cast<int>(Roster::kMaxPastRuns);
   for (int run = 0; run < num_runs; ++run) Come("a", std::to_string(run));
@@ -56,44 +45,12 @@ TEST_F(RosterTest, RemembersTheLastReplacedRunsAndNoMore) {
   }
 }
 
-TEST_F(RosterTest, TheStateOfAWorkerThatIsHereGoesBeforeItsAbsence) {
-  Compute("a");
-  Leave("a", State::kLost);
-  const Roster::Worker& worker = *roster_.Find("a", "1");
-  EXPECT_EQ(worker.state(), State::kComputing);
-  EXPECT_EQ(NumPresent(), 1);
-  Add("a", &Roster::Worker::num_steps, -1);
-  for (const auto number : {&Roster::Worker::num_round_waits, &Roster::Worker::num_open_waits}) {
-    Add("a", number, 1);
-    EXPECT_EQ(worker.state(), State::kWaiting);
-    EXPECT_EQ(NumPresent(), 1);
-    Add("a", number, -1);
-  }
-  EXPECT_EQ(worker.state(), State::kLost);
-  EXPECT_TRUE(worker.is_gone());
-  EXPECT_EQ(NumPresent(), 0);
-  EXPECT_EQ(Come("a"), Coming::kSame);
-  EXPECT_EQ(worker.state(), State::kBetweenSteps);
-  EXPECT_EQ(NumPresent(), 1);
-}
-
 TEST_F(RosterTest, AWorkerThatHasLeftIsNotLost) {
   Come("a");
   Leave("a", State::kLeft);
   Leave("a", State::kLost);
   roster_.LoseAllThatAreAbsent();
   EXPECT_EQ(roster_.Names(State::kLeft), "a");
-}
-
-TEST_F(RosterTest, AnotherRunReplacesTheFirstForGood) {
-  Compute("a");
-  EXPECT_EQ(Come("a", "2"), Coming::kReplaces);
-  EXPECT_EQ(roster_.Find("a", "1"), nullptr);
-  EXPECT_FALSE(roster_.Find("a", "2")->is_here()) << "the step was one of the first run";
-  EXPECT_EQ(Come("a", "1"), Coming::kReplaced);
-  EXPECT_EQ(Come("a", "3"), Coming::kReplaces);
-  EXPECT_EQ(Come("a", "2"), Coming::kReplaced);
-  EXPECT_EQ(Come("a", "3"), Coming::kSame);
 }
 
 TEST_F(RosterTest, ARunThatWasReplacedCannotLeave) {
@@ -111,19 +68,6 @@ TEST_F(RosterTest, AWorkerMayBeLostBeforeItIsSeen) {
   EXPECT_EQ(NumPresent(), 0);
   EXPECT_EQ(Come("a"), Coming::kSame);
   EXPECT_EQ(NumPresent(), 1);
-}
-
-TEST_F(RosterTest, ATakeoverLosesAllThatAreAbsent) {
-  Compute("a");
-  Come("b");
-  roster_.LoseAllThatAreAbsent();
-  EXPECT_EQ(roster_.Names(State::kComputing), "a");
-  EXPECT_EQ(roster_.Names(State::kLost), "b");
-  EXPECT_EQ(NumPresent(), 1);
-  Come("c");
-  EXPECT_EQ(NumPresent(), 2);
-  Come("b");
-  EXPECT_EQ(NumPresent(), 3);
 }
 
 TEST_F(RosterTest, MoreWorkersThanWereToldAllCountWhileTheyAreHere) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/base/timer_queue.h"
 #include "gtest/gtest.h"
 #include "tests/cc/sync/sync_gate_support.h"
 
@@ -426,6 +427,7 @@ TEST_F(SyncGateTest, AReportNamesEveryWorker) {
   AdvanceClock(seconds(1));
   ASSERT_TRUE(again->has_ended());
   EXPECT_EQ(again->round(), 2);
+  EXPECT_NE(again->report().find("round 2 after 20.0 s"), std::string::npos) << again->report();
 }
 
 TEST_F(SyncGateTest, AReportTellsWhyTheGateIsNotOpen) {
@@ -462,6 +464,35 @@ TEST(SyncGateLog, ARoundThatLastsTooLongIsLoggedOnce) {
   EXPECT_NE(lines[0].find("is not open after 5.0 s"), std::string::npos) << lines[0];
 }
 
+TEST(SyncGateLog, NothingIsLoggedWithoutATimeForIt) {
+  int num_lines = 0;
+  const auto gate =
+      std::make_shared<SyncGate>("g", seconds(0), [&](const std::string&) { ++num_lines; });
+  Open(gate.get(), 2, 2, "c", /*takeover=*/seconds(5));
+  Worker silent(gate, "w0"), worker(gate, "w1");
+  ASSERT_TRUE(silent.Claim());
+  ASSERT_TRUE(worker.Claim());
+  worker.Finish();
+  AdvanceClock(seconds(5));
+  EXPECT_EQ(gate->state().num_takeovers, 1);
+  EXPECT_EQ(num_lines, 0);
+}
+
+TEST(SyncGateLog, NothingIsLoggedWhileNobodyWaits) {
+  int num_lines = 0;
+  const auto gate =
+      std::make_shared<SyncGate>("g", seconds(5), [&](const std::string&) { ++num_lines; });
+  SyncGate::Options options;
+  options.report = seconds(5);
+  options.listed = {"w0"};
+  options.start = seconds(10);  // The gate's timer is due then.
+  int64_t round = 0;
+  ASSERT_TRUE(Prepare(gate, {"c"}, 0, &round).ok());
+  ASSERT_TRUE(gate->Open({"c"}, round, options, /*volunteers=*/false).ok());
+  AdvanceClock(seconds(60));
+  EXPECT_EQ(num_lines, 0);
+}
+
 TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   int num_lines = 0;
   const auto gate =
@@ -487,6 +518,34 @@ TEST(SyncGateLog, EachRoundIsLoggedAndEndsNoExpectation) {
   EXPECT_FALSE(patient->has_ended()) << "lines are logged, and the report is not due";
   worker.wait->Cancel();
   patient->Cancel();
+}
+
+TEST(SyncGateTimer, ThatWasRefusedIsHadByTheNextWait) {
+  const std::shared_ptr<SyncGate> gate = NewGate();
+  TimerQueue::Global().refuses = true;
+  const int64_t round = Open(gate.get(), 2, 3, "c", seconds(5));
+  Worker frozen(gate, "frozen");
+  Worker worker(gate, "w0");
+  frozen.round = worker.round = round;
+  ASSERT_TRUE(frozen.Claim());
+  ASSERT_TRUE(worker.Claim());
+  worker.Finish();
+  AdvanceClock(seconds(5));
+  EXPECT_TRUE(worker.is_waiting());
+  TimerQueue::Global().refuses = false;
+  const RecordedWaitPtr report = BeginWait(gate, For::kReport, "", -1, std::chrono::hours(1));
+  AdvanceClock({});
+  EXPECT_TRUE(worker.wait->has_ended());
+  EXPECT_EQ(gate->state().num_takeovers, 1);
+}
+
+TEST(SyncGateTimer, AReportWithoutPatienceDoesNotKeepTheTimerBusy) {
+  const std::shared_ptr<SyncGate> gate = NewGate();
+  Open(gate.get(), 1, 1, "c");
+  const RecordedWaitPtr report = BeginWait(gate, For::kReport, "", -1);
+  const int num_called = AdvanceClock(seconds(1));
+  EXPECT_GT(num_called, 1) << "no worker waits, and the gate looks again and again";
+  EXPECT_LE(num_called, 2 * (seconds(1) / SyncGate::kShortestDuration));
 }
 
 }  // namespace

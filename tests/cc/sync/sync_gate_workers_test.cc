@@ -139,6 +139,28 @@ TEST_F(SyncGateTest, AWorkerThatIsLostBeforeItHasComeIsNotWaitedFor) {
   EXPECT_FALSE(w(0).is_waiting());
 }
 
+TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneTakesNoSlotFromOthers) {
+  OpenFor(2, 3);
+  ASSERT_TRUE(w(0).Claim());
+  ASSERT_TRUE(w(1).Claim());
+  gate_->Lose("w1");
+  ASSERT_TRUE(w(2).Claim());
+  EXPECT_EQ(w(2).claim.slot, w(1).claim.slot);
+  EXPECT_NE(w(2).claim.slot, w(0).claim.slot);
+}
+
+TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverDoesNotFreeItWhenItFails) {
+  OpenFor(2, 3);
+  ASSERT_TRUE(w(1).Claim());
+  Step(0);
+  gate_->TakeOver();
+  w(0).GoOn();
+  ASSERT_TRUE(w(0).Claim());
+  EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
+  w(1).Fail();
+  EXPECT_FALSE(w(2).Claim()) << "another step holds the slot";
+}
+
 TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded) {
   OpenFor(2, 2);
   Step(0);
@@ -178,14 +200,16 @@ TEST_F(SyncGateTest, AWorkerThatTriesAgainDoesNotPutOffATakeover) {
   w(0).GoOn();
 }
 
-TEST_F(SyncGateTest, ACompletedSlotPutsOffATakeover) {
+TEST_F(SyncGateTest, ASlotThatIsClaimedOrCompletedPutsOffATakeover) {
   OpenFor(3, 3, seconds(6));
   ASSERT_TRUE(w(0).Claim());
-  ASSERT_TRUE(w(1).Claim());
   Step(2);
   AdvanceClock(seconds(4));
+  ASSERT_TRUE(w(1).Claim());
+  AdvanceClock(seconds(5));
+  EXPECT_EQ(gate_->state().num_takeovers, 0);
   w(0).Finish();
-  AdvanceClock(seconds(5));  // 9 s after the last slot was claimed.
+  AdvanceClock(seconds(5));  // 10 s after the last slot was claimed.
   EXPECT_EQ(gate_->state().num_takeovers, 0);
   AdvanceClock(seconds(1));
   EXPECT_TRUE(w(2).wait->has_ended());

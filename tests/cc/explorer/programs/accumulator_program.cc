@@ -56,6 +56,8 @@ class AccumulatorRun {
   Operation DrawOperation(int* num_gradients);
   Operation DrawApply(int gradient);
   Operation DrawRequest();
+  // Restores what an earlier operation saves or, if that has not, an empty state.
+  Operation DrawRestore();
   void MakeTake(size_t number);
 
   void RunThread(int number);
@@ -67,6 +69,8 @@ class AccumulatorRun {
   void Apply(Operation* apply);
   void TryServe(Operation* request);
   void Save(Operation* save);
+  // Fails unless a save or restore may have ended with this status.
+  void CheckStatus(const char* what, const Status& status) const;
   void Restore(Operation* restore);
   static constexpr SumKind kSumKind = kIsDense ? SumKind::kDense : SumKind::kSparse;
 
@@ -104,7 +108,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
       fault_percent_(Chance(50) ? 0 : 20),
       moves_step_(Chance(50)),
       reaches_last_step_(Chance(8)),
-      saves_often_(!Gradients::kRefusesLate && Chance(25)) {
+      saves_often_(Chance(25)) {
   history_.moves_step = moves_step_;
   history_.num_contributors = num_contributors_;
   gradients_.weights().AddInOrderOf(num_contributors_);
@@ -156,7 +160,7 @@ void AccumulatorRun<Gradients>::DrawOperations() {
   for (int i = 0; i < num_operations; ++i) {
     Operation operation = DrawOperation(&num_gradients);
     operation.fiber = Draw(num_threads_);
-    history_.operations.push_back(operation);
+    history_.operations.push_back(std::move(operation));
   }
 }
 
@@ -164,10 +168,11 @@ template <class Gradients>
 Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
   Operation operation;
   if (saves_often_ && *num_gradients > 0 && Chance(20)) {
+    if (moves_step_ && Chance(33)) return DrawRestore();
     operation.kind = Kind::kSave;
     return operation;
   }
-  const int draw = Draw(Gradients::kRefusesLate ? 20 : 22);  // Gradients on a device have no state.
+  const int draw = Draw(22);
   if (draw < 11 || *num_gradients == 0) return DrawApply((*num_gradients)++);
   if (draw < 15) return DrawRequest();
   if (draw < 17 && !history_.takes.empty()) {
@@ -183,8 +188,7 @@ Operation AccumulatorRun<Gradients>::DrawOperation(int* num_gradients) {
   } else if (draw == 20) {
     operation.kind = Kind::kSave;
   } else if (draw == 21 && moves_step_) {
-    operation.kind = Kind::kRestore;
-    operation.step = Draw(4);
+    return DrawRestore();
   } else {
     operation.number = static_cast<Operation::Number>(Draw(3));
   }
@@ -231,6 +235,21 @@ Operation AccumulatorRun<Gradients>::DrawRequest() {
   request.take = static_cast<int>(history_.takes.size());
   history_.takes.push_back(take);
   return request;
+}
+
+template <class Gradients>
+Operation AccumulatorRun<Gradients>::DrawRestore() {
+  Operation restore;
+  restore.kind = Kind::kRestore;
+  restore.step = Draw(4);
+  std::vector<int> saves;
+  for (size_t i = 0; i < history_.operations.size(); ++i) {
+    if (history_.operations[i].kind == Kind::kSave) saves.push_back(static_cast<int>(i));
+  }
+  if (!saves.empty()) {
+    restore.save = saves[static_cast<size_t>(Draw(static_cast<int>(saves.size())))];
+  }
+  return restore;
 }
 
 template <class Gradients>
@@ -412,14 +431,12 @@ void AccumulatorRun<Gradients>::TryServe(Operation* request) {
 template <class Gradients>
 void AccumulatorRun<Gradients>::Save(Operation* save) {
   Workspace workspace;
-  std::unique_ptr<char[]> bytes;
-  size_t size = 0;
   const auto allocate = [&](size_t num_bytes, char** memory) {
     if (HoldsLock()) Fail("memory for a state is allocated under a lock");
     Point("allocates memory for a state");
-    bytes.reset(new char[num_bytes]);
-    size = num_bytes;
-    *memory = bytes.get();
+    save->saved_bytes.reset(new char[num_bytes]);
+    save->saved_size = num_bytes;
+    *memory = save->saved_bytes.get();
     return Status();
   };
   Status status;
@@ -429,19 +446,22 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   }
   save->code = status.code();
   Reached("Accumulator::Save", static_cast<int>(save->code));
+  CheckStatus("a save", status);
   if (!status.ok()) return;
   const NewPermit permit;
   SavedState state;
-  status = ReadState(bytes.get(), size, kSumKind, accumulator_->options().sum, &state);
+  status = ReadState(save->saved_bytes.get(), save->saved_size, kSumKind,
+                     accumulator_->options().sum, &state);
   if (!status.ok()) Fail("a state cannot be read: " + status.message());
   save->result = state.sum.num_accumulated;
-  if constexpr (kIsDense) {
-    bool is_wrong = false;
-    GradientSet saved =
-        state.sum.num_ready() > 0 ? gradients_.SetInSaved(state.sum.values, &is_wrong) : 0;
-    for (const SavedGradient& early : state.sum.early) saved |= gradients_.SetInEarly(early.values);
-    if (save->result > 0) save->saved_gradients = saved;
-    if (is_wrong) Fail("a saved sum is wrong");
+  bool is_wrong = false;
+  GradientSet saved = state.sum.num_ready() > 0 ? gradients_.SetInSaved(state.sum, &is_wrong) : 0;
+  for (const SavedGradient& early : state.sum.early) saved |= gradients_.SetInEarly(early);
+  save->saved_gradients = saved;
+  if (is_wrong || CountOf(saved) != save->result) Fail("a saved sum is wrong");
+  for (const Operation& apply : history_.operations) {
+    if (apply.kind != Kind::kApply || apply.fault == Fault::kNone) continue;
+    if ((saved & SetOf(apply.gradient)) != 0) Fail("a bad gradient is saved");
   }
   save->saved_step = state.global_step;
   save->saved_dropped = state.num_dropped;
@@ -449,18 +469,47 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
 }
 
 template <class Gradients>
+void AccumulatorRun<Gradients>::CheckStatus(const char* what, const Status& status) const {
+  const StatusCode code = status.code();
+  const bool finds_bad = Gradients::kRefusesLate && fault_percent_ > 0;
+  const bool may_be =
+      status.ok() || code == StatusCode::kResourceExhausted ||
+      (code == StatusCode::kInternal && history_.device_fails) ||
+      (code == StatusCode::kInvalidArgument && finds_bad) ||
+      (code == StatusCode::kFailedPrecondition && finds_bad && num_contributors_ > 0);
+  if (!may_be) Fail(std::string(what) + " failed: " + status.message());
+}
+
+template <class Gradients>
 void AccumulatorRun<Gradients>::Restore(Operation* restore) {
-  SavedState state;
-  state.global_step = restore->step;
-  const SumOptions& options = accumulator_->options().sum;
-  SumPlaces places;
-  std::vector<char> bytes(SizeOfState(kSumKind, options, state, &places));
-  WriteState(kSumKind, options, state, bytes.data());
+  const Operation* const save =
+      restore->save < 0 ? nullptr : &history_.operations[static_cast<size_t>(restore->save)];
+  std::vector<char> empty;
+  const char* bytes = nullptr;
+  size_t size = 0;
+  if (save != nullptr && save->returned >= 0 && save->has_succeeded()) {
+    bytes = save->saved_bytes.get();
+    size = save->saved_size;
+    restore->saved_step = save->saved_step;
+    restore->saved_dropped = save->saved_dropped;
+    restore->saved_contributors = save->saved_contributors;
+    restore->saved_gradients = save->saved_gradients;
+  } else {
+    SavedState state;
+    state.global_step = restore->saved_step = restore->step;
+    const SumOptions& options = accumulator_->options().sum;
+    SumPlaces places;
+    empty.resize(SizeOfState(kSumKind, options, state, &places));
+    WriteState(kSumKind, options, state, empty.data());
+    bytes = empty.data();
+    size = empty.size();
+  }
   Workspace workspace;
   const NewRefusal refusal(refuse_new_percent_);
-  const Status status = accumulator_->Restore(bytes.data(), bytes.size(), workspace);
+  const Status status = accumulator_->Restore(bytes, size, workspace);
   restore->code = status.code();
-  Reached("Accumulator::Restore", static_cast<int>(restore->code));
+  Reached("Accumulator::Restore", static_cast<int>(restore->code), restore->saved_gradients != 0);
+  CheckStatus("a restore", status);
   if (status.ok()) history_.loses_count = true;  // It does not say how many it discards.
 }
 

@@ -109,7 +109,8 @@ GradientSet DenseGradients::SetIn(const Value& value, bool* is_wrong) const {
   return sets[0];
 }
 
-GradientSet DenseGradients::SetInSaved(const char* values, bool* is_wrong) const {
+GradientSet DenseGradients::SetInSaved(const SavedSum& saved, bool* is_wrong) const {
+  const char* const values = saved.values;
   constexpr auto kCount = static_cast<size_t>(ExplorerDenseWorkspace::kMaxElements);
   double sums[kCount];
   for (size_t i = 0; i < kCount; ++i) {
@@ -133,8 +134,8 @@ GradientSet DenseGradients::SetInSaved(const char* values, bool* is_wrong) const
   return set;
 }
 
-GradientSet DenseGradients::SetInEarly(const char* values) const {
-  const char* const element = values + SizeOf(type_);  // The second one.
+GradientSet DenseGradients::SetInEarly(const SavedGradient& early) const {
+  const char* const element = early.values + SizeOf(type_);  // The second one.
   if (type_ == ElementType::kFloat16) {
     Float16 narrow;
     std::memcpy(&narrow, element, sizeof(narrow));
@@ -231,12 +232,25 @@ Buffer SparseGradients::CallerMemory::BufferOfIndices(const SparseGradients& gra
 }
 
 GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {
-  const auto* const indices = static_cast<const int64_t*>(value.indices.data());
-  const int64_t num_rows = value.shape.dim(0);
+  return SetInRows(static_cast<const int64_t*>(value.indices.data()), value.values.data(),
+                   value.shape.dim(0), /*are_means=*/true, is_wrong);
+}
+
+GradientSet SparseGradients::SetInSaved(const SavedSum& saved, bool* is_wrong) const {
+  return SetInRows(reinterpret_cast<const int64_t*>(saved.indices), saved.values,
+                   saved.shape.dim(0), /*are_means=*/false, is_wrong);
+}
+
+GradientSet SparseGradients::SetInEarly(const SavedGradient& early) const {
+  if (reduction_ == Reduction::kSum) return *reinterpret_cast<const GradientSet*>(early.values);
+  return static_cast<GradientSet>(*reinterpret_cast<const double*>(early.values));
+}
+
+GradientSet SparseGradients::SetInRows(const int64_t* indices, const void* values, int64_t num_rows,
+                                       bool are_means, bool* is_wrong) const {
   const bool is_sum = reduction_ == Reduction::kSum;
   // Row 0 is common to all gradients, and odd rows belong to one.
-  GradientSet set =
-      is_sum && num_rows > 0 ? *static_cast<const GradientSet*>(value.values.data()) : 0;
+  GradientSet set = is_sum && num_rows > 0 ? *static_cast<const GradientSet*>(values) : 0;
   for (int64_t i = 0; i < num_rows && !is_sum; ++i) {
     if (indices[i] / kRowStride % 2 == 1) set |= SetOf(static_cast<int>(indices[i] % kRowStride));
   }
@@ -247,12 +261,13 @@ GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {
     const int64_t row = indices[i] / kRowStride;
     const GradientSet expected =
         row % 2 == 0 ? set : SetOf(static_cast<int>(indices[i] % kRowStride));
-    const double mean = static_cast<double>(expected) /
-                        weights_.Sum(reduction_ == Reduction::kMean ? expected : set);
+    const double divisor =
+        are_means ? weights_.Sum(reduction_ == Reduction::kMean ? expected : set) : 1;
+    const double mean = static_cast<double>(expected) / divisor;
     is_right = (i == 0 || indices[i] > indices[i - 1]) && (expected & ~set) == 0;
     for (int64_t column = kWidth * i; column < kWidth * (i + 1); ++column) {
-      is_right &= is_sum ? static_cast<const GradientSet*>(value.values.data())[column] == expected
-                         : static_cast<const double*>(value.values.data())[column] == mean;
+      is_right &= is_sum ? static_cast<const GradientSet*>(values)[column] == expected
+                         : static_cast<const double*>(values)[column] == mean;
     }
   }
   if (!is_right) *is_wrong = true;

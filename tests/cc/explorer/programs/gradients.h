@@ -55,10 +55,10 @@ class DenseGradients {
   };
 
   GradientSet SetIn(const Value& value, bool* is_wrong) const;
-  // The same for the values of a saved sum.
-  GradientSet SetInSaved(const char* values, bool* is_wrong) const;
-  // The same for the values of a saved gradient.
-  GradientSet SetInEarly(const char* values) const;
+  // The same for a saved sum.
+  GradientSet SetInSaved(const SavedSum& saved, bool* is_wrong) const;
+  // The same for a saved gradient.
+  GradientSet SetInEarly(const SavedGradient& early) const;
 
  private:
   GradientSet SetInMean(const double* values, bool* is_wrong) const;
@@ -98,6 +98,8 @@ class SparseGradients {
   };
 
   GradientSet SetIn(const Value& value, bool* is_wrong) const;
+  GradientSet SetInSaved(const SavedSum& saved, bool* is_wrong) const;
+  GradientSet SetInEarly(const SavedGradient& early) const;
 
  protected:
   static constexpr int64_t kRowStride = 1000003;
@@ -105,6 +107,10 @@ class SparseGradients {
   static constexpr int64_t kWidth = 2;
 
   explicit SparseGradients(Reduction mean);
+
+  // Returns the gradients whose sums or means are these rows.
+  GradientSet SetInRows(const int64_t* indices, const void* values, int64_t num_rows,
+                        bool are_means, bool* is_wrong) const;
 
   GradientWeights weights_;
   Reduction reduction_ = Reduction::kSum;

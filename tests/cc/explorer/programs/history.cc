@@ -10,6 +10,17 @@ namespace {
 
 using Kind = Operation::Kind;
 
+// Returns the gradients of states that were restored, which may be taken more than once.
+GradientSet RestoredIn(const History& history) {
+  GradientSet restored = 0;
+  for (const Operation& operation : history.operations) {
+    if (operation.kind == Kind::kRestore && operation.has_succeeded()) {
+      restored |= operation.saved_gradients;
+    }
+  }
+  return restored;
+}
+
 std::string NameOfTake(const History& history, const TakeRecord& take) {
   return "take " + std::to_string(&take - history.takes.data());
 }
@@ -77,6 +88,7 @@ void CheckContributors(const History& history, const TakeRecord& take) {
 // Returns whether the gradient of `apply` was certainly taken or removed before `time`. Gradients
 // are discarded by resets as well.
 bool IsGoneBefore(const History& history, const Operation& apply, Time time) {
+  if ((RestoredIn(history) & SetOf(apply.gradient)) != 0) return false;
   for (const Operation& request : history.operations) {
     const bool is_request = request.kind == Kind::kRequest || request.kind == Kind::kRequestIfReady;
     if (!is_request) continue;
@@ -110,6 +122,7 @@ void CheckDuplicates(const History& history) {
 }
 
 void CheckGradients(const History& history) {
+  const GradientSet restored = RestoredIn(history);
   GradientSet added = 0;
   GradientSet bad = 0;
   int64_t num_gone = history.num_accumulated;
@@ -119,6 +132,9 @@ void CheckGradients(const History& history) {
       bad |= SetOf(operation.gradient);
     }
     if (operation.kind == Kind::kReset) num_gone += operation.result;
+    if (operation.kind == Kind::kRestore && operation.has_succeeded()) {
+      num_gone -= CountOf(operation.saved_gradients);
+    }
   }
   GradientSet taken = 0;
   for (const TakeRecord& take : history.takes) {
@@ -127,7 +143,9 @@ void CheckGradients(const History& history) {
     const std::string name = NameOfTake(history, take);
     if (take.has_wrong_value) Fail(name + " has a wrong value");
     if (CountOf(take.gradients) < take.num_required) Fail(name + " has too few gradients");
-    if ((take.gradients & taken) != 0) Fail(name + " has a gradient that was taken before");
+    if ((take.gradients & taken & ~restored) != 0) {
+      Fail(name + " has a gradient that was taken before");
+    }
     if ((take.gradients & ~added) != 0) Fail(name + " has a gradient that was not added");
     if ((take.gradients & bad) != 0) Fail(name + " has a bad gradient");
     taken |= take.gradients;
@@ -157,6 +175,7 @@ void CheckWaitingTakes(const History& history) {
 // If one take was requested before another, it must not have a gradient that arrived after one of
 // the other's.
 void CheckOrder(const History& history) {
+  const GradientSet restored = RestoredIn(history);
   for (const Operation& first : history.operations) {
     for (const Operation& second : history.operations) {
       if (first.kind != Kind::kRequest || second.kind != Kind::kRequest) continue;
@@ -168,7 +187,7 @@ void CheckOrder(const History& history) {
       Time first_returned = kNever;
       for (const Operation& apply : history.operations) {
         if (apply.kind != Kind::kApply) continue;
-        const GradientSet gradient = SetOf(apply.gradient);
+        const GradientSet gradient = SetOf(apply.gradient) & ~restored;
         if (first_take.gradients & gradient) last_called = std::max(last_called, apply.called);
         if (second_take.gradients & gradient) {
           first_returned = std::min(first_returned, apply.returned);
@@ -204,7 +223,7 @@ std::string ToString(const Operation& operation) {
   constexpr const char* kOutcomes[] = {"", "added", "stale", "duplicate", "ahead"};
   constexpr const char* kNames[] = {"apply",  "request", "request if ready",
                                     "cancel", "set to",  "reset to",
-                                    "read",   "save",    "restore step"};
+                                    "read",   "save",    "restore"};
   std::string text = "  [" + std::to_string(operation.called) + ", " +
                      std::to_string(operation.returned) + "] fiber " +
                      std::to_string(operation.fiber) + ": " +
@@ -228,12 +247,12 @@ std::string ToString(const Operation& operation) {
       return text + " take " + std::to_string(operation.take);
     case Kind::kSetStep:
     case Kind::kReset:
-    case Kind::kRestore:
       text += " " + std::to_string(operation.step);
       break;
     case Kind::kRead:
       break;
     case Kind::kSave:
+    case Kind::kRestore:
       text += " at step " + std::to_string(operation.saved_step) + " with " +
               std::to_string(operation.saved_dropped) + " dropped";
       break;

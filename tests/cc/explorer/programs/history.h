@@ -2,7 +2,9 @@
 #ifndef CONDACC_TESTS_EXPLORER_HISTORY_H_
 #define CONDACC_TESTS_EXPLORER_HISTORY_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,7 +35,7 @@ struct Operation {
     kReset,
     kRead,
     kSave,
-    kRestore,  // Of a state without gradients.
+    kRestore,
   };
 
   Kind kind = Kind::kRead;
@@ -48,6 +50,8 @@ struct Operation {
   std::optional<int64_t> contributor;
   int take = -1;
   bool only_forward = false;  // The reset does nothing if the step does not increase.
+  // The save whose state is restored. An empty state is restored if there is none.
+  int save = -1;
   // When the call began and returned.
   Time called = -1;
   Time returned = -1;
@@ -57,10 +61,15 @@ struct Operation {
   ApplyOutcome outcome = ApplyOutcome::kAdded;
   bool was_ready = false;
   int64_t result = 0;  // The previous step, or a number that was read or saved.
+  // The state that was saved or restored.
   int64_t saved_step = 0;
   int64_t saved_dropped = 0;
   std::set<int64_t> saved_contributors;
-  std::optional<GradientSet> saved_gradients;  // If the sum was read.
+  GradientSet saved_gradients = 0;
+  std::unique_ptr<char[]> saved_bytes;  // Only of a save.
+  size_t saved_size = 0;
+
+  bool has_succeeded() const { return !threw && code == StatusCode::kOk; }
 };
 
 struct TakeRecord {

@@ -71,17 +71,18 @@ bool SequentialAccumulator::Do(const Operation& operation) {
     case Kind::kRead:
       return Read(operation.number) == operation.result;
     case Kind::kSave:
-      if (operation.threw || operation.code != StatusCode::kOk) return true;
+      if (!operation.has_succeeded()) return true;
       return CountOf(gradients_) == operation.result && global_step_ == operation.saved_step &&
              num_dropped_ == operation.saved_dropped &&
              contributors_ == operation.saved_contributors &&
-             operation.saved_gradients.value_or(gradients_) == gradients_;
+             gradients_ == operation.saved_gradients;
     case Kind::kRestore:
-      if (operation.threw || operation.code != StatusCode::kOk) return true;
-      global_step_ = operation.step;
-      num_dropped_ = 0;
-      gradients_ = 0;
-      contributors_.clear();
+      if (!operation.has_succeeded()) return true;
+      global_step_ = operation.saved_step;
+      num_dropped_ = operation.saved_dropped;
+      gradients_ = operation.saved_gradients;
+      contributors_ = operation.saved_contributors;
+      Serve();
       return true;
   }
   return false;

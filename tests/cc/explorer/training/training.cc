@@ -12,7 +12,7 @@ namespace condacc::explorer {
 
 namespace {
 
-std::string RunOf(int process) { return "process " + std::to_string(process); }
+std::string RunOf(int process) { return "the process of task " + std::to_string(process); }
 
 }  // namespace
 
@@ -68,7 +68,7 @@ bool Training::Run() {
   num_chiefs_left_ = replaces_chief_ ? 2 : 1;
   num_running_ += num_chiefs_left_;
   // The chiefs run in the processes of the first workers.
-  Chief first{{"chief 0", RunOf(0)}, chief_trains_ ? "worker 0" : ""};
+  Chief first{{"chief 0", RunOf(0)}, chief_trains_ ? WorkerName(0) : ""};
   if (replaces_chief_ && Chance(66)) first.freezes_at = Draw(25);
   Spawn("chief 0", [this, first, delay = has_volunteer_ && Chance(33) ? Draw(300) : 0] {
     Sleep(delay);

@@ -19,6 +19,10 @@
 
 namespace condacc::explorer {
 
+// Returns a name that is too long to be copied without an allocation, which the gate may be
+// refused.
+inline std::string WorkerName(int number) { return "the worker of task " + std::to_string(number); }
+
 // The state that workers and chiefs share, and its checks.
 //
 // There is one number for all parameters, their version, which each update raises by 1. A gradient

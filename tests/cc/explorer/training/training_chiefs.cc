@@ -99,7 +99,7 @@ SyncGate::Options Training::DrawOptions() const {
   if (announces_workers_) {
     const NewPermit permit;
     for (int i = Draw(num_workers_ + 1); i >= 0; --i) {
-      options.listed.push_back("worker " + std::to_string(i));
+      options.listed.push_back(WorkerName(i));
     }
     options.start = std::chrono::nanoseconds(Draw(300));
   }

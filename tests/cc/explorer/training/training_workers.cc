@@ -13,7 +13,7 @@
 namespace condacc::explorer {
 
 void Training::SpawnWorker(int number, const std::string& run) {
-  const std::string name = "worker " + std::to_string(number);
+  const std::string name = WorkerName(number);
   ++num_running_;
   Spawn(name, [this, number, name, run] {
     Work({number, {name, run}});
@@ -229,7 +229,7 @@ void Training::CallLate(const Worker& worker) {
 void Training::Disturb() {
   for (int i = Draw(4); i >= 0 && !is_over_; --i) {
     Sleep(Draw(200));
-    if (Chance(50)) Lose(*gate_, "worker " + std::to_string(Draw(num_workers_)));
+    if (Chance(50)) Lose(*gate_, WorkerName(Draw(num_workers_)));
     if (Chance(50)) TakeOver(*gate_);
     Reached("SyncGate::Describe");
     if (gate_->Describe().empty()) Fail("the gate has no description");
