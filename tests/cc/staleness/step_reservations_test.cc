@@ -9,7 +9,6 @@
 namespace condacc {
 namespace {
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 // Opens a reservation while the variable is at `step`.
@@ -75,9 +74,6 @@ class Model {
 
   int64_t step = 0;
   StepReservations reservations;
-
-  // Returns the step that the variable reaches when all updates have been applied.
-  int64_t truth() const { return step + num_waiting_; }
 
   void Reserve() {
     ReserveAt(step, &reservations);
