@@ -812,11 +812,6 @@ def test_sequences_of_unequal_lengths_are_weighted_by_their_values(kind, weight,
     np.testing.assert_allclose(model.get_weights()[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_weight_that_is_no_function_is_refused():
-    with pytest.raises(TypeError, match=r"a function weight\(x, y, sample_weight\), got 3"):
-        accumulate_gradients(sequential(), 2, weight=3)
-
-
 def test_the_context_of_an_accumulation_ends_it_and_frees_what_it_held():
     model = sequential()
     model.compile("sgd", "mse", run_eagerly=True)

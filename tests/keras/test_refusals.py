@@ -44,6 +44,12 @@ def test_bad_arguments_are_named():
     assert "expects a model of Keras 3, got builtins.int" in refused(TypeError, 1, 2)
     assert "integer num_micro_batches, got 2.5" in refused(TypeError, model, 2.5)
     assert "at least 1, got 0" in refused(ValueError, model, 0)
+    assert "weight(x, y, sample_weight), got 3" in refused(TypeError, model, 2, weight=3)
+    message = refused(TypeError, model, 2, optimizers=["sgd"])
+    assert "a list of optimizers of Keras 3, got str in it" in message
+    several = [keras.optimizers.SGD() for _ in range(2)]
+    message = refused(ValueError, model, 2, optimizers=several, skip_non_finite=True)
+    assert "could drop a part of a micro-batch. Leave out skip_non_finite" in message
     message = refused(ValueError, model, 2, remainder="keep")
     assert model.name in message and "'apply', 'carry' or 'drop', got 'keep'" in message
 

@@ -49,7 +49,8 @@ class Calls:
         self._title = title
         # The graph of train_step; None if it runs eagerly.
         self._step = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-        self._graphs: dict[int, list[Any]] = defaultdict(list)  # In which an optimizer was called.
+        # The graphs in which an optimizer, by its identity, was called.
+        self._graphs: dict[int, list[Any]] = defaultdict(list)
 
     def add(self, call: Call) -> None:
         """Adds a call.

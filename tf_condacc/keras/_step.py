@@ -80,9 +80,7 @@ class Step:
         """Returns by what the loss is divided, or else the number of samples: `[]`."""
         divisor, here = self._divisor, tf.compat.v1.get_default_graph()
         if divisor is not None:
-            if not tf.is_symbolic_tensor(divisor):
-                return divisor
-            if not tf.executing_eagerly() and divisor.graph in with_outer(here):
+            if not tf.is_symbolic_tensor(divisor) or divisor.graph in with_outer(here):
                 return divisor
             self._options.warn_once(
                 "%s: the loss is computed in a function of its own, such as one for XLA, where its "
