@@ -82,17 +82,17 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         max_to_keep: int = 2,
     ) -> None:
         super().__init__()
+        self._title = f"TrainingCheckpoint of model '{model.name}'"
         if not model.built or not model.compiled:
-            what = "compiled" if model.built else "built"
             raise ValueError(
-                f"TrainingCheckpoint expects a model that has been built and compiled, but model "
-                f"'{model.name}' has not been {what}."
+                f"{self._title} expects a model that has been built and compiled, but it has not "
+                f"been {'compiled' if model.built else 'built'}."
             )
         number: Any = sys.maxsize if save_freq == "epoch" else save_freq
         if not isinstance(number, numbers.Real) or number < 1:
             raise ValueError(
-                f"TrainingCheckpoint of model '{model.name}' expects save_freq to be 'epoch' or a "
-                f"number of batches of at least 1, got {save_freq!r}."
+                f"{self._title} expects save_freq to be 'epoch' or a number of batches of at least "
+                f"1, got {save_freq!r}."
             )
         self._save_freq: Any = number
         self._position = tf.Variable([0, 0], dtype=tf.int64, trainable=False)  # Epoch and batch.
@@ -131,7 +131,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         manager = tf.train.CheckpointManager(checkpoint, directory, max_to_keep)
         if manager.latest_checkpoint is not None:
             path = manager.latest_checkpoint
-            title = f"TrainingCheckpoint of model '{model.name}' cannot restore '{path}'"
+            title = f"{self._title} cannot restore '{path}'"
             has_accumulated = _check(path, title, variables, accumulation is not None)
             _restore_others(path, title, others)
             manager.restore_or_initialize()
@@ -144,10 +144,10 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Checks that what was restored is still there."""
         if self._is_restored and self._is_used:
             raise ValueError(
-                f"TrainingCheckpoint of model '{self.model.name}' cannot continue in epoch "
-                f"{self.initial_epoch} after {self.initial_batch} batches: an earlier fit with "
-                "this callback ended by an error before it got there, and the model may have "
-                "changed since. Make the TrainingCheckpoint again, which restores the checkpoint."
+                f"{self._title} cannot continue in epoch {self.initial_epoch} after "
+                f"{self.initial_batch} batches: an earlier fit with this callback ended by an "
+                "error before it got there, and the model may have changed since. Make the "
+                "TrainingCheckpoint again, which restores the checkpoint."
             )
         self._is_used = True
 
@@ -156,16 +156,16 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._epoch, self._num_done, self._num_to_read = epoch, 0, 0
         if not self._is_restored:
             return
-        title = f"TrainingCheckpoint of model '{self.model.name}'"
         if epoch != self.initial_epoch:
             raise ValueError(
-                f"{title} expects that fit begins with epoch {self.initial_epoch} of the restored "
-                f"checkpoint, got {epoch}. Pass initial_epoch=callback.initial_epoch to fit."
+                f"{self._title} expects that fit begins with epoch {self.initial_epoch} of the "
+                f"restored checkpoint, got {epoch}. Pass initial_epoch=callback.initial_epoch to "
+                "fit."
             )
         num_steps = self.model.steps_per_execution
         if self.initial_batch % num_steps != 0:
             raise ValueError(
-                f"{title} expects steps_per_execution that divides the {self.initial_batch} "
+                f"{self._title} expects steps_per_execution that divides the {self.initial_batch} "
                 f"batches of epoch {epoch} that were trained before, got {num_steps}. Compile the "
                 "model with the earlier steps_per_execution."
             )
@@ -214,9 +214,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         for optimizer in self._unbuilt:
             if optimizer.built:
                 raise ValueError(
-                    f"TrainingCheckpoint of model '{self.model.name}' does not have the variables "
-                    f"of optimizer '{optimizer.name}', which was built after this callback. "
-                    "Call the optimizer's build() before, with the variables that it trains."
+                    f"{self._title} does not have the variables of optimizer '{optimizer.name}', "
+                    "which was built after this callback. Call the optimizer's build() before, "
+                    "with the variables that it trains."
                 )
         if self._accumulation is not None:
             self._accumulation._accumulators.check_restored()
