@@ -561,7 +561,7 @@ def test_the_number_of_micro_batches_may_grow_with_the_updates(run_eagerly):
     def number(updates: Any) -> Any:
         if updates < 1:
             return 1
-        return updates + 1
+        return tf.cast(updates + 1, tf.int32)
 
     ours, expected = make(run_eagerly), make(True)
     accumulate_gradients(ours, number)
