@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,24 +13,24 @@ import tensorflow as tf
 
 from condacc import versions
 from tests.keras.trainings import (
-    Case,
     DecoratedStep,
     OwnStep,
     Subclassed,
     X,
     Y,
-    accumulating,
-    assert_same,
     fit,
     largest_difference,
     num_updates,
-    plain,
     sequential,
 )
 from tests.support.initial_values import seed_initial_values
 from tf_condacc.keras import accumulate_gradients
 
 NUM_SAMPLES = 52
+needs_multi_optimizer = pytest.mark.skipif(
+    not hasattr(keras.optimizers, "MultiOptimizer"), reason="needs MultiOptimizer"
+)
+in_both_modes = pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
 
 
 def scaled(pairs: Any) -> list[Any]:
@@ -73,21 +72,39 @@ def with_options(rate: float) -> keras.Optimizer:
     return optimizer
 
 
+def compiled(
+    kind: Callable[[], keras.Model],
+    optimizer: Callable[[float], keras.Optimizer] = keras.optimizers.SGD,
+    loss: Any = "mse",
+    **arguments: Any,
+) -> Callable[[], keras.Model]:
+    """Returns a function that makes a compiled model."""
+
+    def make() -> keras.Model:
+        model = kind()
+        model.compile(optimizer(0.05), loss, **arguments)
+        return model
+
+    return make
+
+
 def assert_equals_large_batches(
     make: Callable[[], keras.Model],
-    accumulate: Callable[[keras.Model], Any] = lambda model: accumulate_gradients(model, 4),
     train: Callable[[keras.Model, int], Any] = lambda model, size: fit(model, batch_size=size),
+    optimizers: Callable[[keras.Model], Any] = lambda model: None,
+    **arguments: Any,
 ) -> keras.Model:
     """Compares a training with four micro-batches with plain Keras, and returns its model.
 
     Args:
         make: Makes the compiled model.
-        accumulate: Lets it accumulate gradients.
         train: Trains it with batches of a size.
+        optimizers: Returns the optimizers that accumulate.
+        **arguments: Further arguments of `accumulate_gradients`.
     """
     seed_initial_values()
     ours = make()
-    accumulate(ours)
+    accumulate_gradients(ours, 4, optimizers=optimizers(ours), **arguments)
     train(ours, 8)
     seed_initial_values()
     truth = make()
@@ -97,13 +114,22 @@ def assert_equals_large_batches(
     return ours
 
 
-def loss_and_pairs(model: keras.Model, data: Any) -> tuple[Any, list[Any]]:
-    """Returns the mean squared error of a batch, and its gradients with their variables."""
+def loss_and_pairs(
+    model: keras.Model, data: Any, loss_of: Callable[[Any, Any], Any] | None = None
+) -> tuple[Any, list[Any]]:
+    """Returns a loss, by default the mean squared error, and its gradients with their variables."""
     x, y = data
     with tf.GradientTape() as tape:
-        loss = keras.ops.mean((model(x, training=True) - y) ** 2)
+        outputs = model(x, training=True)
+        loss = keras.ops.mean((outputs - y) ** 2) if loss_of is None else loss_of(y, outputs)
     gradients = tape.gradient(loss, model.trainable_weights)
     return loss, list(zip(gradients, model.trainable_weights, strict=True))
+
+
+def train_on(model: keras.Model, num_samples: int, size: int = 8) -> None:
+    """Trains on the first samples, in batches of a size."""
+    for start in range(0, num_samples, size):
+        model.train_on_batch(X[start : start + size], Y[start : start + size])
 
 
 class Layers(keras.Sequential):
@@ -114,98 +140,83 @@ class Layers(keras.Sequential):
         super().__init__([keras.Input([6]), hidden, keras.layers.Dense(1)])
 
 
-class CallsApplyGradients(Layers):
-    """A model whose `train_step` gives an argument of its own to `apply_gradients`."""
+def stepping(train_step: Callable[[Any, Any], Any]) -> type[keras.Model]:
+    """Returns a class of models that have a `train_step`, which returns the loss."""
 
-    def train_step(self, data: Any) -> Any:
-        loss, pairs = loss_and_pairs(self, data)
-        self.optimizer.apply_gradients(pairs, factor=2.0)
-        return {"loss": loss}
+    def step(self: Any, data: Any) -> Any:
+        return {"loss": train_step(self, data)}
 
-
-@pytest.mark.parametrize(
-    ("model", "optimizer"),
-    [
-        (sequential, Scaling),
-        (sequential, ScalingInApply),
-        (sequential, patched),
-        (CallsApplyGradients, Scaling),
-        (CallsApplyGradients, with_options),
-        (OwnStep, Scaling),
-        (OwnStep, ScalingInApply),
-    ],
-)
-def test_what_stands_in_the_methods_of_the_optimizer_is_done_once_per_update(model, optimizer):
-    case = Case(
-        model,
-        lambda: optimizer(0.05),
-        compile={"metrics": None},
-        fit={"epochs": 1},
-        compares_loss=False,
-    )
-    assert_same(case, accumulating(case), plain(case))
+    return type(train_step.__name__, (Layers,), {"train_step": step})
 
 
-def test_a_method_that_is_patched_after_the_call_is_done_once_per_update():
-    def make() -> keras.Model:
-        model = sequential()
-        model.compile(keras.optimizers.SGD(0.05), "mse")
-        return model
-
-    def train(model: keras.Model, batch_size: int) -> None:
-        fit(model, batch_size=batch_size)
-        original = model.optimizer.apply_gradients
-        model.optimizer.apply_gradients = lambda pairs: original([(g / 2, v) for g, v in pairs])
-        model.make_train_function(force=True)
-        fit(model, batch_size=batch_size)
-
-    assert_equals_large_batches(make, train=train)
+def applied(model: keras.Model, pairs: list[Any]) -> int:
+    model.optimizer.apply_gradients(pairs)
+    return 0
 
 
-class TwoOptimizers(Layers):
-    """A model that trains with optimizers of its own."""
-
-    def train_step(self, data: Any) -> Any:
-        loss, pairs = loss_and_pairs(self, data)
-        self.own_optimizer.apply_gradients(pairs)
-        return {"loss": loss}
+@stepping
+def CallsWithArgument(self: Any, data: Any) -> Any:
+    loss, pairs = loss_and_pairs(self, data)
+    self.optimizer.apply_gradients(pairs, factor=2.0)
+    return loss
 
 
-def test_the_optimizers_of_a_train_step_of_its_own_accumulate():
-    def make() -> keras.Model:
-        model = TwoOptimizers()
-        model.compile()
-        model.own_optimizer = keras.optimizers.SGD(0.1)
-        return model
-
-    ours = assert_equals_large_batches(
-        make, lambda model: accumulate_gradients(model, 4, optimizers=[model.own_optimizer])
-    )
-    assert int(ours.own_optimizer.iterations) == 4
+@stepping
+def HasOwnOptimizer(self: Any, data: Any) -> Any:
+    loss, pairs = loss_and_pairs(self, data)
+    self.own_optimizer.apply_gradients(pairs)
+    return loss
 
 
-def test_what_is_no_list_of_optimizers_is_refused():
-    with pytest.raises(TypeError, match="a list of optimizers of Keras 3, got str in it"):
-        accumulate_gradients(sequential(), 2, optimizers=["sgd"])
+@stepping
+def CallsInBranch(self: Any, data: Any) -> Any:
+    loss, pairs = loss_and_pairs(self, data, lambda y, outputs: self.compute_loss(None, y, outputs))
+    tf.cond(loss >= 0, lambda: applied(self, pairs), lambda: 0)
+    return loss
 
 
-class AppliesTwice(Layers):
-    """A model whose `train_step` makes two updates of the same variables."""
+@stepping
+def DividesLoss(self: Any, data: Any) -> Any:
+    loss, pairs = loss_and_pairs(self, data, lambda *each: tf.reduce_mean(self.loss(*each)))
+    self.optimizer.apply_gradients(pairs)
+    return loss
 
-    def train_step(self, data: Any) -> Any:
-        super().train_step(data)
-        return super().train_step(data)
+
+@stepping
+def AppliesTwice(self: Any, data: Any) -> Any:
+    keras.Model.train_step(self, data)
+    return keras.Model.train_step(self, data)["loss"]
 
 
-class AppliesInLoop(Layers):
-    """A model whose `train_step` makes its updates in a loop of the graph."""
+@stepping
+def CallsTwice(self: Any, data: Any) -> Any:
+    loss, pairs = loss_and_pairs(self, data)
+    self.optimizer.apply_gradients(pairs[:2])
+    self.optimizer.apply_gradients(pairs[2:])
+    return loss
 
-    def train_step(self, data: Any) -> Any:
-        def body(number: Any) -> Any:
-            self.optimizer.apply_gradients(loss_and_pairs(self, data)[1])
-            return number + 1
 
-        return {"loss": tf.while_loop(lambda number: number < 2, body, [0])}
+@stepping
+def CallsInBothBranches(self: Any, data: Any) -> Any:
+    loss, pairs = loss_and_pairs(self, data)
+    tf.cond(loss > 0, lambda: applied(self, pairs), lambda: applied(self, pairs))
+    return loss
+
+
+@stepping
+def RepeatsVariable(self: Any, data: Any) -> Any:
+    loss, pairs = loss_and_pairs(self, data)
+    self.optimizer.apply_gradients([*pairs, pairs[0]])
+    return loss
+
+
+@stepping
+def CallsInLoop(self: Any, data: Any) -> Any:
+    def body(number: Any) -> Any:
+        self.optimizer.apply_gradients(loss_and_pairs(self, data)[1])
+        return number + 1
+
+    return tf.while_loop(lambda number: number < 2, body, [0])
 
 
 class CallsFunction(Layers):
@@ -225,6 +236,139 @@ class CallsFunction(Layers):
         return {"loss": self.update_metric(self.update_metric(self.update(*data)))}
 
 
+def in_list() -> keras.Model:
+    """Returns a model whose only output is in a list."""
+    inputs = keras.Input([6])
+    return keras.Model(inputs, [keras.layers.Dense(1)(inputs)])
+
+
+def classifier() -> keras.Model:
+    return keras.Sequential([keras.Input([6]), keras.layers.Dense(3)])
+
+
+def mean_of_positives(y: Any, prediction: Any) -> Any:
+    positive = tf.cast(y > 0, tf.float32)
+    total = tf.reduce_sum(positive * (y - prediction) ** 2)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(positive))
+
+
+def num_positives(x: Any, y: Any, sample_weight: Any) -> Any:
+    if tf.reduce_any(y > 0):
+        return tf.reduce_sum(tf.cast(y > 0, tf.float32))
+    return 0.0
+
+
+def positives(y: Any, prediction: Any) -> Any:
+    """Returns as many values as there are positives."""
+    return tf.boolean_mask((y - prediction) ** 2, y > 0)
+
+
+CLASSES = np.where(Y > 0.3, 2, np.where(Y > 0, 1, 0)).astype("int32")
+CLASSIFYING = keras.losses.SparseCategoricalCrossentropy
+PROGRAMS: dict[str, dict[str, Any]] = {
+    # What stands in the methods of the optimizer is done once per update.
+    "apply_gradients": {"make": compiled(sequential, Scaling)},
+    "apply": {"make": compiled(sequential, ScalingInApply)},
+    "patched": {"make": compiled(sequential, patched)},
+    "argument": {"make": compiled(CallsWithArgument, Scaling)},
+    "any arguments": {"make": compiled(CallsWithArgument, with_options)},
+    "apply_gradients, called by apply": {"make": compiled(OwnStep, Scaling)},
+    "apply, called by train_step": {"make": compiled(OwnStep, ScalingInApply)},
+    # Functions are told apart by their whole names.
+    "functions": {"make": compiled(CallsFunction)},
+    # Each micro-batch is weighted by what its loss is divided by.
+    "own divisor": {"make": compiled(sequential, loss=mean_of_positives), "weight": num_positives},
+    "own divisor, eager": {
+        "make": compiled(sequential, loss=mean_of_positives, run_eagerly=True),
+        "weight": num_positives,
+    },
+    "own divisor, in tf.cond": {
+        "make": compiled(CallsInBranch, loss=mean_of_positives),
+        "weight": num_positives,
+    },
+    "ignored class": {
+        "make": compiled(classifier, loss=CLASSIFYING(from_logits=True, ignore_class=2)),
+        "train": lambda model, size: model.fit(
+            X, CLASSES, batch_size=size, shuffle=False, verbose=0
+        ),
+    },
+    "filtered": {"make": compiled(in_list, loss=positives)},
+    "own mean": {
+        "make": compiled(DividesLoss, loss=keras.losses.MeanSquaredError(reduction="none"))
+    },
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_learns_what_large_batches_teach(name):
+    assert_equals_large_batches(**PROGRAMS[name])
+
+
+def test_a_method_that_is_patched_after_the_call_is_done_once_per_update():
+    def train(model: keras.Model, batch_size: int) -> None:
+        fit(model, batch_size=batch_size)
+        original = model.optimizer.apply_gradients
+        model.optimizer.apply_gradients = lambda pairs: original([(g / 2, v) for g, v in pairs])
+        model.make_train_function(force=True)
+        fit(model, batch_size=batch_size)
+
+    assert_equals_large_batches(compiled(sequential), train)
+
+
+def with_own_optimizer() -> keras.Model:
+    model = HasOwnOptimizer()
+    model.compile()
+    model.own_optimizer = keras.optimizers.SGD(0.1)
+    return model
+
+
+def test_the_optimizers_of_a_train_step_of_its_own_accumulate():
+    ours = assert_equals_large_batches(
+        with_own_optimizer, optimizers=lambda model: [model.own_optimizer]
+    )
+    assert int(ours.own_optimizer.iterations) == 4
+
+
+class Points(tf.experimental.BatchableExtensionType):
+    """Inputs and targets in one object."""
+
+    x: tf.Tensor
+    y: tf.Tensor
+
+
+@stepping
+def TakesPoints(self: Any, data: Any) -> Any:
+    """Takes a batch that is one object, or comes with a constant."""
+    factor = 1.0
+    if isinstance(data, tuple) and len(data) == 2:
+        (factor, x), y = data
+        factor = factor[0]
+    else:
+        points = data[0] if isinstance(data, tuple) else data
+        x, y = points.x, points.y
+    loss, pairs = loss_and_pairs(self, (x, y))
+    self.optimizer.apply_gradients([(factor * gradient, each) for gradient, each in pairs])
+    return loss
+
+
+def points(batch_size: int) -> tf.data.Dataset:
+    objects = Points(X[:NUM_SAMPLES], Y[:NUM_SAMPLES])
+    return tf.data.Dataset.from_tensor_slices(objects).batch(batch_size)
+
+
+def with_constant(batch_size: int) -> tf.data.Dataset:
+    pairs = tf.data.Dataset.from_tensor_slices((X[:NUM_SAMPLES], Y[:NUM_SAMPLES]))
+    return pairs.batch(batch_size).map(lambda x, y: ((tf.ones([1]), x), y))
+
+
+@pytest.mark.parametrize("dataset", [points, with_constant])
+def test_the_samples_of_a_batch_are_counted_in_its_targets(dataset: Callable[[int], Any]):
+    # The second update is from 8, 8 and 4 samples.
+    assert_equals_large_batches(
+        compiled(TakesPoints, loss=None), lambda model, size: model.fit(dataset(size), verbose=0)
+    )
+
+
 class CallsFunctionTwice(CallsFunction):
     """A model whose `train_step` makes each update in a call of a function."""
 
@@ -233,45 +377,42 @@ class CallsFunctionTwice(CallsFunction):
         return super().train_step(data)
 
 
-def test_functions_are_told_apart_by_their_whole_names():
-    case = Case(CallsFunction, compile={"metrics": None}, compares_loss=False)
-    assert_same(case, accumulating(case), plain(case))
+class CallsTwoTraces(CallsFunction):
+    """A model that calls a function with batches of two shapes, for which it is traced anew."""
 
-
-def test_a_function_that_calls_an_optimizer_is_refused_in_eager_execution():
-    model = CallsFunction()
-    model.compile("sgd", "mse", run_eagerly=True)
-    accumulate_gradients(model, 4)
-    with pytest.raises(ValueError, match="runs eagerly, but calls an optimizer in a tf.function"):
-        fit(model)
+    def train_step(self, data: Any) -> Any:
+        self.update(*data)
+        return {"loss": self.update(*(each[:4] for each in data))}
 
 
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (AppliesTwice, "gives an optimizer two gradients of one variable"),
-        (AppliesInLoop, "calls an optimizer in a loop of the graph"),
+        (AppliesTwice, "calls an optimizer twice"),
+        (CallsTwice, "calls an optimizer twice"),
+        (CallsInBothBranches, "calls an optimizer twice"),
+        (RepeatsVariable, "gives an optimizer two gradients of one variable"),
+        (CallsInLoop, "calls an optimizer in a loop of the graph"),
         (CallsFunctionTwice, "calls the function '.*', which calls an optimizer, twice"),
+        (CallsTwoTraces, "calls the function '.*', which calls an optimizer, twice"),
     ],
 )
-def test_two_updates_of_a_variable_in_one_step_are_refused(kind, text):
-    model = kind()
-    model.compile("sgd", "mse")
+def test_two_calls_of_an_optimizer_in_one_step_are_refused(kind, text):
+    model = compiled(kind)()
+    before = model.get_weights()
     accumulate_gradients(model, 4)
-    with pytest.raises(ValueError, match=f"train_step {text}, but one call of train_step is one"):
+    with pytest.raises(ValueError, match=f"train_step {text}, .*tf_condacc.GradientAccumulator"):
         fit(model)
+    assert largest_difference(model.get_weights(), before) == 0
 
 
-def test_an_epoch_without_anything_accumulated_is_reported_once(caplog):
-    model = TwoOptimizers()
-    model.compile()
-    model.own_optimizer = keras.optimizers.SGD(0.1)
+@pytest.mark.parametrize("kind", [CallsFunction, CallsTwice])
+def test_calls_are_refused_in_eager_execution(kind):
+    text = "runs eagerly, but calls an optimizer in a tf.function"
+    model = compiled(kind, run_eagerly=True)()
     accumulate_gradients(model, 4)
-    with caplog.at_level(logging.WARNING, logger="tf_condacc"):
-        fit(model, epochs=2)
-    (record,) = caplog.records
-    assert "has accumulated nothing" in record.getMessage()
-    assert "optimizers=" in record.getMessage()
+    with pytest.raises(ValueError, match="optimizer twice" if kind is CallsTwice else text):
+        fit(model)
 
 
 def test_a_train_step_that_is_set_after_the_call_accumulates():
@@ -314,17 +455,6 @@ def test_a_callback_of_a_fit_that_does_not_accumulate_is_refused():
         fit(model, epochs=2, callbacks=[InCallback()])
 
 
-class DropsLayers(Subclassed):
-    """A model that leaves a layer out of every second step, which is decided in Python."""
-
-    num_steps = 0
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        self.num_steps += int(training)
-        hidden = self.hidden(inputs)
-        return self.last(tf.stop_gradient(hidden) if self.num_steps % 2 else hidden)
-
-
 def by_hand(model: keras.Model, losses: list[Callable[[], tf.Tensor]], number: int) -> None:
     """Trains with means over micro-batches in which a gradient that is None counts as zeros."""
     variables = model.trainable_variables
@@ -339,29 +469,6 @@ def by_hand(model: keras.Model, losses: list[Callable[[], tf.Tensor]], number: i
                     sums[position] = gradient if before is None else before + gradient
         means = [None if each is None else each / number for each in sums]
         model.optimizer.apply_gradients(zip(means, variables, strict=True))
-
-
-def test_gradients_that_are_missing_in_some_micro_batches_count_as_zeros():
-    def make() -> DropsLayers:
-        seed_initial_values()
-        model = DropsLayers()
-        model.hidden.kernel_regularizer = None
-        model(X[:1])
-        model.compile(keras.optimizers.SGD(0.1, momentum=0.5), "mse", run_eagerly=True)
-        return model
-
-    ours, expected = make(), make()
-    accumulate_gradients(ours, 2)
-    for start in range(0, 48, 8):
-        ours.train_on_batch(X[start : start + 8], Y[start : start + 8])
-    batches = [slice(start, start + 8) for start in range(0, 48, 8)]
-    by_hand(
-        expected,
-        [lambda b=b: tf.reduce_mean((expected(X[b], training=True) - Y[b]) ** 2) for b in batches],
-        2,
-    )
-    assert num_updates(ours) == 3
-    assert largest_difference(ours.get_weights(), expected.get_weights()) < 1e-6
 
 
 class Tasks(keras.Model):
@@ -392,7 +499,7 @@ class Tasks(keras.Model):
 
 
 @pytest.mark.parametrize("gives_all", [True, False], ids=["all variables", "those of the task"])
-@pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
+@in_both_modes
 def test_tasks_that_take_turns_share_the_micro_batches_of_an_update(gives_all, run_eagerly):
     def make() -> Tasks:
         seed_initial_values()
@@ -421,48 +528,29 @@ def test_tasks_that_take_turns_share_the_micro_batches_of_an_update(gives_all, r
     assert largest_difference(ours.get_weights(), expected.get_weights()) < 1e-6
 
 
-@pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
-def test_the_function_of_weights_may_have_conditions_on_tensors(run_eagerly):
-    def weight(x: Any, y: Any, sample_weight: Any) -> Any:
-        if tf.reduce_max(x) > 5.0:
-            return 3.0
-        return 1.0
+class FreezesLayer(Subclassed):
+    """A model whose first layer has no gradients."""
 
-    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1, use_bias=False)])
-    model.compile(keras.optimizers.SGD(1.0), "mae", run_eagerly=run_eagerly)
-    model.set_weights([np.zeros([1, 1])])
-    with accumulate_gradients(model, 2, weight=weight):
-        for value in (8.0, 1.0):
-            model.train_on_batch(np.full([4, 1], value), np.ones([4, 1]))
-    # The gradient of the mean error is -8 with the weight 3, and -1 with the weight 1.
-    assert model.get_weights()[0].tolist() == [[6.25]]
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        return self.last(tf.stop_gradient(self.hidden(inputs)))
 
 
-@pytest.mark.skipif(not hasattr(keras.optimizers, "MultiOptimizer"), reason="needs MultiOptimizer")
+@needs_multi_optimizer
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_optimizers_of_optimizers_may_have_layers_without_gradients():
     def make() -> keras.Model:
-        seed_initial_values()
-        model = DropsLayers()
+        model = FreezesLayer()
         model.hidden.kernel_regularizer = None
-        model.num_steps = 1  # All steps leave the layer out that is traced in the first one.
+        optimizers = {".*last.*": keras.optimizers.Adam(0.1, epsilon=1e-3)}
+        parts = keras.optimizers.OptimizerMap(keras.optimizers.SGD(0.1), optimizers)
         model(X[:1])
-        parts = keras.optimizers.OptimizerMap(
-            keras.optimizers.SGD(0.1), {".*last.*": keras.optimizers.Adam(0.1)}
-        )
         model.compile(keras.optimizers.MultiOptimizer(parts), "mse")
         return model
 
-    ours, expected = make(), make()
-    with accumulate_gradients(ours, 2):
-        for start in range(0, 48, 8):
-            ours.train_on_batch(X[start : start + 8], Y[start : start + 8])
-    for start in range(0, 48, 16):
-        expected.train_on_batch(X[start : start + 16], Y[start : start + 16])
-    assert largest_difference(ours.get_weights(), expected.get_weights()) < 1e-6
+    assert_equals_large_batches(make)
 
 
-@pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
+@in_both_modes
 def test_the_number_of_micro_batches_may_grow_with_the_updates(run_eagerly):
     def make(run_eagerly: bool) -> keras.Model:
         seed_initial_values()
@@ -470,8 +558,13 @@ def test_the_number_of_micro_batches_may_grow_with_the_updates(run_eagerly):
         model.compile(keras.optimizers.SGD(0.1, momentum=0.5), "mse", run_eagerly=run_eagerly)
         return model
 
+    def number(updates: Any) -> Any:
+        if updates < 1:
+            return 1
+        return tf.cast(updates + 1, tf.int32)
+
     ours, expected = make(run_eagerly), make(True)
-    accumulate_gradients(ours, lambda iterations: iterations + 1)
+    accumulate_gradients(ours, number)
     # Each epoch has 6 batches: updates of 1, 2 and 3; then 4, and a remainder of 2.
     ours.fit(X[:48], Y[:48], batch_size=8, epochs=2, shuffle=False, verbose=0)
     assert num_updates(ours) == 5
@@ -485,115 +578,26 @@ def test_a_decorated_train_step_learns_of_another_number_and_of_the_end():
     model.compile(keras.optimizers.SGD(0.1))
     for number, updates in [(2, 2), (4, 3), (1, 7)]:
         with accumulate_gradients(model, number):
-            for _ in range(4):
-                model.train_on_batch(X[:8], Y[:8])
+            train_on(model, 32)
         assert num_updates(model) == updates
     model.train_on_batch(X[:8], Y[:8])
     assert num_updates(model) == 8
 
 
-def test_a_train_step_that_was_decorated_for_xla_has_a_warning(caplog):
-    model = sequential()
-    model.train_step = tf.function(model.train_step, jit_compile=True)
-    model.compile("sgd", "mse")
-    accumulate_gradients(model, 4)
-    fit(model)
-    assert caplog.text.count("tf.function(jit_compile=True) of train_step is left out") == 1
-    assert num_updates(model) == 4
-
-
-class CallsTwice(Layers):
-    """A model that gives its layers to the optimizer in two calls."""
-
-    def train_step(self, data: Any) -> Any:
-        loss, pairs = loss_and_pairs(self, data[:2])
-        self.optimizer.apply_gradients(pairs[:2])
-        self.optimizer.apply_gradients(pairs[2:])
-        return {"loss": loss}
-
-
-@pytest.mark.parametrize("run_eagerly", [True, False], ids=["eager", "function"])
-def test_all_calls_of_an_optimizer_have_the_same_number_of_micro_batches(run_eagerly):
-    def number(update: Any) -> Any:
-        if update < 1:
-            return 1
-        return 2
-
-    model, optimizer = CallsTwice(), keras.optimizers.SGD(0.1)
-    optimizer.build(model.trainable_variables)
-    model.compile(optimizer, run_eagerly=run_eagerly)
-    accumulate_gradients(model, number)
-    updates = []
-    for _ in range(5):
-        model.train_on_batch(X[:8], Y[:8])
-        updates.append(num_updates(model))
-    assert updates == [2, 2, 4, 4, 6]
-
-
-def test_a_layer_that_is_frozen_within_an_update_does_not_change():
+@pytest.mark.parametrize("num_before", [1, 2], ids=["within an update", "between updates"])
+def test_a_layer_that_is_frozen_does_not_change(num_before):
     model = Subclassed()
     model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     accumulate_gradients(model, 2)
-    model.train_on_batch(X[:8], Y[:8])
+    train_on(model, 8 * num_before)
     frozen = model.layers[0]
     frozen.trainable = False
     before = frozen.get_weights()
     others = [each.numpy() for each in model.trainable_variables]
-    model.train_on_batch(X[8:16], Y[8:16])
-    assert num_updates(model) == 1
+    train_on(model, 8 * num_before)
+    assert num_updates(model) == num_before
     assert largest_difference(frozen.get_weights(), before) == 0
     assert largest_difference([each.numpy() for each in model.trainable_variables], others) > 0
-
-
-def test_variables_may_be_frozen_between_updates():
-    model = Subclassed()
-    model.compile("sgd", "mse", run_eagerly=True)
-    accumulate_gradients(model, 2)
-    fit(model, steps_per_epoch=4)
-    frozen = model.hidden.kernel.numpy()
-    model.hidden.trainable = False
-    fit(model, steps_per_epoch=4)
-    np.testing.assert_array_equal(model.hidden.kernel.numpy(), frozen)
-
-
-def test_several_calls_are_refused_if_a_micro_batch_may_be_skipped():
-    model = CallsTwice()
-    model.compile("sgd", "mse")
-    accumulate_gradients(model, 4, skip_non_finite=True)
-    with pytest.raises(ValueError, match="in several calls.* leave out skip_non_finite"):
-        fit(model)
-
-
-def mean_of_positives(y: Any, prediction: Any) -> Any:
-    positive = tf.cast(y > 0, tf.float32)
-    total = tf.reduce_sum(positive * (y - prediction) ** 2)
-    return tf.math.divide_no_nan(total, tf.reduce_sum(positive))
-
-
-def num_positives(x: Any, y: Any, sample_weight: Any) -> Any:
-    return tf.reduce_sum(tf.cast(y > 0, tf.float32))
-
-
-@pytest.mark.parametrize("run_eagerly", [True, False])
-def test_a_loss_that_is_divided_by_something_else_has_a_weight(run_eagerly):
-    def make() -> keras.Model:
-        model = sequential()
-        model.compile(keras.optimizers.SGD(0.1), mean_of_positives, run_eagerly=run_eagerly)
-        return model
-
-    assert_equals_large_batches(
-        make, lambda model: accumulate_gradients(model, 4, weight=num_positives)
-    )
-
-
-def test_a_loss_of_one_number_has_a_warning(caplog):
-    model = sequential()
-    model.compile("sgd", mean_of_positives)
-    accumulate_gradients(model, 4)
-    with caplog.at_level(logging.WARNING, logger="tf_condacc"):
-        fit(model, epochs=2)
-    (record,) = caplog.records
-    assert "returns one number for all samples" in record.getMessage()
 
 
 class AddsSum(keras.layers.Layer):
@@ -645,24 +649,6 @@ def regularized() -> keras.Model:
     if not versions.sums_activity_losses():
         kinds["activity_regularizer"] = "l1"
     return keras.Sequential([keras.Input([6]), keras.layers.Dense(1, **kinds)])
-
-
-@pytest.mark.parametrize(
-    ("makes", "number"),
-    [((with_sum, OwnSum, TwiceOwnSum), 1), ((OfLoss, regularized, DecoratedStep), 0)],
-    ids=["sums", "others"],
-)
-def test_losses_that_may_be_sums_have_a_warning(makes, number, caplog):
-    for make in makes:
-        model = make()
-        model.compile(keras.optimizers.SGD(0.001), "mse", run_eagerly=True)
-        model.train_on_batch(X[:8], Y[:8])  # Functions of the model are traced before.
-        with accumulate_gradients(model, 2):
-            for _ in range(2):
-                model.train_on_batch(X[:8], Y[:8])
-        assert caplog.text.count("must be means over the samples of a batch, not sums") == number
-        assert [each.name for each in caplog.records].count("tf_condacc") == number
-        caplog.clear()
 
 
 class OfParts(keras.Sequential):
@@ -735,22 +721,46 @@ class Limited(Subclassed):
         return result
 
 
+def decorated_for_xla() -> keras.Model:
+    model = sequential()
+    model.train_step = tf.function(model.train_step, jit_compile=True)
+    return model
+
+
+IN_XLA = "tf.function(jit_compile=True) of train_step is left out"
+ONE_NUMBER = "returns one number for all samples"
+SUMS = "must be means over the samples of a batch, not sums"
+TARGETS = "assigns trainable variables that have no gradients"
+NO_WARNING = "no warning"
+
+
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 @pytest.mark.parametrize(
-    ("make", "run_eagerly", "number"),
-    [(WithTarget, True, 1), (WithTarget, False, 1), (Limited, True, 0)],
-    ids=["eager", "function", "constraints"],
+    ("make", "text"),
+    [
+        (with_own_optimizer, "has accumulated nothing"),
+        (compiled(decorated_for_xla), IN_XLA),
+        (compiled(sequential, loss=mean_of_positives), ONE_NUMBER),
+        (compiled(with_sum, run_eagerly=True), SUMS),
+        (compiled(OwnSum, run_eagerly=True), SUMS),
+        (compiled(TwiceOwnSum, run_eagerly=True), SUMS),
+        (compiled(OfLoss, run_eagerly=True), NO_WARNING),
+        (compiled(regularized, run_eagerly=True), NO_WARNING),
+        (compiled(DecoratedStep, run_eagerly=True), NO_WARNING),
+        (compiled(WithTarget, run_eagerly=True), TARGETS),
+        (compiled(WithTarget), TARGETS),
+        (compiled(Limited, run_eagerly=True), NO_WARNING),
+    ],
 )
-def test_a_target_network_that_is_assigned_in_each_step_has_a_warning(
-    make, run_eagerly, number, caplog
-):
+def test_what_may_be_wrong_has_a_warning_and_only_one(make, text, caplog):
     model = make()
-    model.compile("sgd", "mse", run_eagerly=run_eagerly)
+    if model.run_eagerly:
+        model.train_on_batch(X[:8], Y[:8])  # Functions of the model are traced before.
     accumulate_gradients(model, 2)
-    for _ in range(2):
-        model.train_on_batch(X[:8], Y[:8])
-    assert caplog.text.count("assigns trainable variables that have no gradients") == number
-    assert [each.name for each in caplog.records].count("tf_condacc") == number
+    model.fit(X[:32], Y[:32], batch_size=8, epochs=2, verbose=0)
+    messages = [each.getMessage() for each in caplog.records if each.name == "tf_condacc"]
+    assert len(messages) == (text is not NO_WARNING)
+    assert all(text in each for each in messages)
     assert not any("assign" in vars(each) for each in model.trainable_variables)
 
 
@@ -802,133 +812,19 @@ def test_sequences_of_unequal_lengths_are_weighted_by_their_values(kind, weight,
     np.testing.assert_allclose(model.get_weights()[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def own_mean(self: keras.Model, data: Any) -> Any:
-    """Divides a loss whose reduction is "none"."""
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(self.loss(data[1], self(data[0], training=True)))
-    gradients = tape.gradient(loss, self.trainable_weights)
-    self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
-    return {"size": tf.size(data[0])}
-
-
-def in_cond(self: keras.Model, data: Any) -> Any:
-    """Calls the optimizer in a branch."""
-    with tf.GradientTape() as tape:
-        loss = self.compute_loss(data[0], data[1], self(data[0], training=True))
-    pairs = list(
-        zip(tape.gradient(loss, self.trainable_weights), self.trainable_weights, strict=True)
-    )
-
-    def update() -> tf.Tensor:
-        self.optimizer.apply_gradients(pairs)
-        return tf.constant(0)
-
-    tf.cond(tf.size(data[0]) > 0, update, lambda: tf.constant(0))
-    return {"size": tf.size(data[0])}
-
-
-def positives(y: Any, prediction: Any) -> Any:
-    """Returns as many values as there are positives."""
-    return tf.boolean_mask((y - prediction) ** 2, y > 0)
-
-
-CLASSES = np.where(Y > 0.3, 2, np.where(Y > 0, 1, 0)).astype("int32")
-_IGNORING = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=2)
-_NONE = keras.losses.MeanSquaredError(reduction="none")
-
-
-@pytest.mark.parametrize(
-    ("loss", "y", "train_step", "weight"),
-    [
-        (_IGNORING, CLASSES, None, None),
-        (positives, Y, None, None),
-        (_NONE, Y, own_mean, None),
-        (mean_of_positives, Y, in_cond, num_positives),
-    ],
-    ids=["ignored class", "filtered", "own mean", "in tf.cond"],
-)
-def test_each_micro_batch_is_weighted_by_what_its_loss_is_divided_by(loss, y, train_step, weight):
-    methods = {} if train_step is None else {"train_step": train_step}
-    kind = type("OwnModel", (keras.Model,), methods)
-
-    def make() -> keras.Model:
-        inputs = keras.Input([6])
-        outputs = keras.layers.Dense(3 if y is CLASSES else 1)(inputs)
-        model = kind(inputs, [outputs] if loss is positives else outputs)
-        model.compile(keras.optimizers.SGD(0.1), loss)
-        return model
-
-    assert_equals_large_batches(
-        make,
-        lambda model: accumulate_gradients(model, 4, weight=weight),
-        lambda model, size: model.fit(X, y, batch_size=size, shuffle=False, verbose=0),
-    )
-
-
-def test_a_weight_that_is_no_function_is_refused():
-    with pytest.raises(TypeError, match=r"a function weight\(x, y, sample_weight\), got 3"):
-        accumulate_gradients(sequential(), 2, weight=3)
-
-
-class Points(tf.experimental.BatchableExtensionType):
-    """Inputs and targets in one object."""
-
-    x: tf.Tensor
-    y: tf.Tensor
-
-
-class OfPoints(Layers):
-    """A model whose batch is one object, or comes with a constant."""
-
-    def train_step(self, data: Any) -> Any:
-        factor = 1.0
-        if isinstance(data, tuple) and len(data) == 2:
-            (factor, x), y = data
-            factor = factor[0]
-        else:
-            points = data[0] if isinstance(data, tuple) else data
-            x, y = points.x, points.y
-        with tf.GradientTape() as tape:
-            loss = factor * keras.ops.mean((self(x, training=True) - y) ** 2)
-        gradients = tape.gradient(loss, self.trainable_weights)
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
-        return {"loss": loss}
-
-
-def points(batch_size: int) -> tf.data.Dataset:
-    objects = Points(X[:NUM_SAMPLES], Y[:NUM_SAMPLES])
-    return tf.data.Dataset.from_tensor_slices(objects).batch(batch_size)
-
-
-def with_constant(batch_size: int) -> tf.data.Dataset:
-    pairs = tf.data.Dataset.from_tensor_slices((X[:NUM_SAMPLES], Y[:NUM_SAMPLES]))
-    return pairs.batch(batch_size).map(lambda x, y: ((tf.ones([1]), x), y))
-
-
-@pytest.mark.parametrize("dataset", [points, with_constant])
-def test_the_samples_of_a_batch_are_counted_in_its_targets(dataset: Callable[[int], Any]):
-    def make() -> keras.Model:
-        model = OfPoints()
-        model.compile(keras.optimizers.SGD(0.1))
-        return model
-
-    # The second update is from 8, 8 and 4 samples.
-    assert_equals_large_batches(make, train=lambda model, size: model.fit(dataset(size), verbose=0))
-
-
 def test_the_context_of_an_accumulation_ends_it_and_frees_what_it_held():
     model = sequential()
     model.compile("sgd", "mse", run_eagerly=True)
     with accumulate_gradients(model, 4) as accumulation:
         model.train_on_batch(X[:8], Y[:8])
-        (accumulator,) = accumulation._accumulators.values()
-        assert int(accumulator.gradients.num_accumulated()) == 1
-    assert int(accumulator.gradients.num_accumulated()) == 0
+        (accumulator,) = accumulation._accumulators._trackable_children().values()
+        assert int(accumulator.num_accumulated()) == 1
+    assert int(accumulator.num_accumulated()) == 0
     model.train_on_batch(X[:8], Y[:8])
     assert num_updates(model) == 1
 
 
-@pytest.mark.skipif(not hasattr(keras.optimizers, "MultiOptimizer"), reason="needs MultiOptimizer")
+@needs_multi_optimizer
 def test_the_optimizers_in_an_optimizer_are_checked():
     parts = {".*last.*": keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)}
     optimizers = keras.optimizers.OptimizerMap(keras.optimizers.SGD(0.1), parts)

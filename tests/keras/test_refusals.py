@@ -44,6 +44,12 @@ def test_bad_arguments_are_named():
     assert "expects a model of Keras 3, got builtins.int" in refused(TypeError, 1, 2)
     assert "integer num_micro_batches, got 2.5" in refused(TypeError, model, 2.5)
     assert "at least 1, got 0" in refused(ValueError, model, 0)
+    assert "weight(x, y, sample_weight), got 3" in refused(TypeError, model, 2, weight=3)
+    message = refused(TypeError, model, 2, optimizers=["sgd"])
+    assert "a list of optimizers of Keras 3, got str in it" in message
+    several = [keras.optimizers.SGD() for _ in range(2)]
+    message = refused(ValueError, model, 2, optimizers=several, skip_non_finite=True)
+    assert "could drop a part of a micro-batch. Leave out skip_non_finite" in message
     message = refused(ValueError, model, 2, remainder="keep")
     assert model.name in message and "'apply', 'carry' or 'drop', got 'keep'" in message
 
@@ -124,18 +130,28 @@ def test_sums_with_added_losses_are_refused():
         fit(model)
 
 
-def test_gradients_without_variables_are_refused():
+def test_gradients_without_variables_are_those_of_a_built_optimizer():
     class WithoutVariables(trainings.Subclassed):
         def train_step(self, data: Any) -> Any:
             self(data[0])
-            self.optimizer.apply([tf.zeros(v.shape) for v in self.trainable_weights])
-            return {}
+            self.optimizer.apply([tf.ones(v.shape) for v in self.trainable_weights])
+            return {"loss": tf.constant(0.0)}
 
-    model = WithoutVariables()
-    model.compile("sgd", "mse")
-    accumulate_gradients(model, 2)
-    with pytest.raises(ValueError, match=r"expected optimizer.apply\(gradients, trainable"):
-        fit(model)
+    for is_built in (False, True):
+        model = WithoutVariables()
+        model(X[:1])
+        model.compile(keras.optimizers.SGD(0.5), "mse")
+        accumulate_gradients(model, 2)
+        if not is_built:
+            with pytest.raises(ValueError, match="must already be built"):
+                fit(model)
+            continue
+        model.optimizer.build(model.trainable_variables)
+        before = model.get_weights()
+        model.fit(X[:16], Y[:16], batch_size=8, verbose=0)
+        assert num_updates(model) == 1
+        for weights, after in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_allclose(after, weights - 0.5, atol=1e-6)
 
 
 def test_activity_regularizers_that_are_sums_are_refused(monkeypatch):

@@ -31,9 +31,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     weights as one that nothing has stopped, to the last bit, if its data come in the same order and
     its operations are deterministic. A process may be killed at any time, also while it saves.
 
-    ``keras.callbacks.BackupAndRestore`` saves the weights and the optimizer, not what is
-    accumulated, and begins an interrupted epoch again.
-
     Example:
         >>> import keras, tempfile
         >>> import tf_condacc.keras
@@ -69,15 +66,10 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     Raises:
         ValueError: The model has not been built or compiled, or `save_freq` is neither "epoch" nor
-            a number of at least 1. The checkpoint is that of another model or optimizer, whose
-            variables have other shapes or data types or another number, or it contains accumulated
-            gradients and the model accumulates none; the model is then unchanged. Or it has more
-            modules, random generators and accumulators in attributes than the model, or lacks the
-            state of some; others of them may then have been restored. ``fit`` raises it if it does
-            not begin with `initial_epoch`, if ``steps_per_execution`` does not divide
-            `initial_batch`, if a ``fit`` before it has ended by an error before it reached this
-            batch, and if an optimizer other than that of ``compile`` was built after the callback
-            was made.
+            a number of at least 1. The checkpoint is that of another model or optimizer, or has
+            accumulated gradients and the model accumulates none; the model is then unchanged, but
+            for modules, random generators and accumulators of which some are missing. ``fit``
+            raises it if it does not continue where the checkpoint was saved.
         tf.errors.InvalidArgumentError: The checkpoint is that of another accumulation, such as one
             with another number of replicas.
     """
@@ -90,21 +82,18 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         max_to_keep: int = 2,
     ) -> None:
         super().__init__()
+        self._title = f"TrainingCheckpoint of model '{model.name}'"
         if not model.built or not model.compiled:
-            what = "compiled" if model.built else "built"
             raise ValueError(
-                f"TrainingCheckpoint expects a model that has been built and compiled, but model "
-                f"'{model.name}' has not been {what}."
+                f"{self._title} expects a model that has been built and compiled, but it has not "
+                f"been {'compiled' if model.built else 'built'}."
             )
         number: Any = sys.maxsize if save_freq == "epoch" else save_freq
         if not isinstance(number, numbers.Real) or number < 1:
             raise ValueError(
-                f"TrainingCheckpoint of model '{model.name}' expects save_freq to be 'epoch' or a "
-                f"number of batches of at least 1, got {save_freq!r}."
+                f"{self._title} expects save_freq to be 'epoch' or a number of batches of at least "
+                f"1, got {save_freq!r}."
             )
-        if not model.optimizer.built:
-            with model.distribute_strategy.scope():
-                model.optimizer.build(model.trainable_variables)
         self._save_freq: Any = number
         self._position = tf.Variable([0, 0], dtype=tf.int64, trainable=False)  # Epoch and batch.
         self._epoch = 0
@@ -114,7 +103,19 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._is_used = False  # Whether a fit has begun with this callback.
         self._reading = Replacements()  # Of the functions of a model whose next batch is read.
         self._accumulation = accumulation_of(model)
-        optimizers = [] if self._accumulation is None else self._accumulation.optimizers
+        self._unbuilt: list[keras.Optimizer] = []
+        self._manager = self._restored(model, os.fspath(directory), max_to_keep)
+        self.initial_epoch, self.initial_batch = self._position.numpy().tolist()
+
+    def _restored(
+        self, model: keras.Model, directory: str, max_to_keep: int
+    ) -> tf.train.CheckpointManager:
+        """Returns what saves checkpoints, after it has restored the last one, if there is one."""
+        if not model.optimizer.built:
+            with model.distribute_strategy.scope():
+                model.optimizer.build(model.trainable_variables)
+        accumulation = self._accumulation
+        optimizers = [] if accumulation is None else accumulation._options.optimizers
         found = _parts_of([model, model.optimizer, *optimizers])
         self._unbuilt = [
             each for each in found if isinstance(each, keras.Optimizer) and not each.built
@@ -124,30 +125,29 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         variables = [each for each in found if isinstance(each, tf.Variable)]
         others = [each for each in found if isinstance(each, _OTHERS)]
         parts = {"variables": variables, "others": others, "position": self._position}
-        if self._accumulation is not None:
-            parts["accumulation"] = self._accumulation.state
-        self._manager = tf.train.CheckpointManager(
-            tf.train.Checkpoint(**parts), os.fspath(directory), max_to_keep
-        )
-        latest = self._manager.latest_checkpoint
-        if latest is not None:
-            accumulates = self._accumulation is not None
-            has_accumulated = _check(latest, model, variables, accumulates)
-            _restore_others(latest, model, others)
-            self._manager.restore_or_initialize()
-            if self._accumulation is not None and has_accumulated:
-                self._accumulation.keep_in_next_fit()
+        if accumulation is not None:
+            parts["accumulation"] = accumulation._accumulators
+        checkpoint = tf.train.Checkpoint(**parts)
+        manager = tf.train.CheckpointManager(checkpoint, directory, max_to_keep)
+        if manager.latest_checkpoint is not None:
+            path = manager.latest_checkpoint
+            title = f"{self._title} cannot restore '{path}'"
+            has_accumulated = _check(path, title, variables, accumulation is not None)
+            _restore_others(path, title, others)
+            manager.restore_or_initialize()
+            if accumulation is not None:
+                accumulation._is_restored |= has_accumulated
             self._is_restored = True
-        self.initial_epoch, self.initial_batch = self._position.numpy().tolist()
+        return manager
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Checks that what was restored is still there."""
         if self._is_restored and self._is_used:
             raise ValueError(
-                f"TrainingCheckpoint of model '{self.model.name}' cannot continue in epoch "
-                f"{self.initial_epoch} after {self.initial_batch} batches: an earlier fit with "
-                "this callback ended by an error before it got there, and the model may have "
-                "changed since. Make the TrainingCheckpoint again, which restores the checkpoint."
+                f"{self._title} cannot continue in epoch {self.initial_epoch} after "
+                f"{self.initial_batch} batches: an earlier fit with this callback ended by an "
+                "error before it got there, and the model may have changed since. Make the "
+                "TrainingCheckpoint again, which restores the checkpoint."
             )
         self._is_used = True
 
@@ -156,16 +156,16 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._epoch, self._num_done, self._num_to_read = epoch, 0, 0
         if not self._is_restored:
             return
-        title = f"TrainingCheckpoint of model '{self.model.name}'"
         if epoch != self.initial_epoch:
             raise ValueError(
-                f"{title} expects that fit begins with epoch {self.initial_epoch} of the restored "
-                f"checkpoint, got {epoch}. Pass initial_epoch=callback.initial_epoch to fit."
+                f"{self._title} expects that fit begins with epoch {self.initial_epoch} of the "
+                f"restored checkpoint, got {epoch}. Pass initial_epoch=callback.initial_epoch to "
+                "fit."
             )
         num_steps = self.model.steps_per_execution
         if self.initial_batch % num_steps != 0:
             raise ValueError(
-                f"{title} expects steps_per_execution that divides the {self.initial_batch} "
+                f"{self._title} expects steps_per_execution that divides the {self.initial_batch} "
                 f"batches of epoch {epoch} that were trained before, got {num_steps}. Compile the "
                 "model with the earlier steps_per_execution."
             )
@@ -214,12 +214,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         for optimizer in self._unbuilt:
             if optimizer.built:
                 raise ValueError(
-                    f"TrainingCheckpoint of model '{self.model.name}' does not have the variables "
-                    f"of optimizer '{optimizer.name}', which was built after this callback. "
-                    "Call the optimizer's build() before, with the variables that it trains."
+                    f"{self._title} does not have the variables of optimizer '{optimizer.name}', "
+                    "which was built after this callback. Call the optimizer's build() before, "
+                    "with the variables that it trains."
                 )
         if self._accumulation is not None:
-            self._accumulation.state.check_restored()
+            self._accumulation._accumulators.check_restored()
         self._position.assign([epoch, batch])
         self._manager.save()
 
@@ -269,23 +269,16 @@ def _parts_of(roots: Sequence[keras.Model | keras.Optimizer]) -> list[Any]:
     return list(seen.values())
 
 
-def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates: bool) -> bool:
+def _check(path: str, title: str, variables: Sequence[Any], accumulates: bool) -> bool:
     """Returns whether a checkpoint has accumulated gradients, and checks that it fits a model.
 
     TensorFlow itself restores a part of the variables without an error.
-
-    Args:
-        path: Path of the checkpoint.
-        model: The model.
-        variables: Variables of the model and its optimizers.
-        accumulates: Whether the model accumulates gradients.
 
     Raises:
         ValueError: The checkpoint is that of another model.
     """
     reader = tf.train.load_checkpoint(path)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    title = f"TrainingCheckpoint of model '{model.name}' cannot restore '{path}'"
     num_saved = sum(name.startswith("variables/") for name in shapes)
     if num_saved != len(variables):
         raise ValueError(
@@ -310,24 +303,20 @@ def _check(path: str, model: keras.Model, variables: Sequence[Any], accumulates:
     return has_accumulated
 
 
-def _restore_others(path: str, model: keras.Model, others: Sequence[Any]) -> None:
+def _restore_others(path: str, title: str, others: Sequence[Any]) -> None:
     """Restores the objects of a model that are not variables, and checks that none is missing.
 
     Raises:
         ValueError: The checkpoint has more objects, or lacks the state of some.
     """
-    names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-    highest = max((int(n.split("/")[1]) for n in names if n.startswith("others/")), default=-1)
-    title = (
-        f"TrainingCheckpoint of model '{model.name}' cannot restore '{path}': it is that of "
-        "another model. Of modules, random generators and accumulators in attributes, it has"
-    )
-    if highest >= len(others):
-        raise ValueError(f"{title} {highest + 1}, but the model has {len(others)}.")
-    if not others:
-        return
+    names = [name.split("/") for name in tf.train.load_checkpoint(path).get_variable_to_shape_map()]
+    num_saved = max((int(name[1]) + 1 for name in names if name[0] == "others"), default=0)
+    title += ": it is that of another model. Of modules, random generators and accumulators in "
+    if num_saved > len(others):
+        raise ValueError(f"{title}attributes, it has {num_saved}, but the model {len(others)}.")
     status = tf.train.Checkpoint(others=list(others)).read(path).expect_partial()
     try:
-        status.assert_existing_objects_matched()
+        if others:
+            status.assert_existing_objects_matched()
     except AssertionError as error:
-        raise ValueError(f"{title} not all of the model: {error}") from error
+        raise ValueError(f"{title}attributes, it lacks some: {error}") from error

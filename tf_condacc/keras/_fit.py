@@ -45,47 +45,31 @@ class EndOfEpoch(keras.callbacks.Callback):
         self._end(self.model.stop_training or self._epoch + 1 == num_epochs)
 
 
-def call_with(
-    fit: Callable[..., Any],
-    callback: EndOfEpoch,
-    check: Callable[[list[Any]], None],
-    args: Any,
-    kwargs: Any,
-) -> Any:
-    """Calls ``fit`` of a model with a callback before and after those that the caller passes.
-
-    Args:
-        fit: The method.
-        callback: The callback.
-        check: Called before with the caller's callbacks.
-        args: The caller's arguments.
-        kwargs: The caller's arguments by name.
+def with_callback(
+    fit: Callable[..., Any], callback: EndOfEpoch, args: Any, kwargs: Any
+) -> tuple[inspect.BoundArguments, list[keras.callbacks.Callback]]:
+    """Returns arguments of ``fit`` with a callback around the caller's, and those of the caller.
 
     Raises:
         TypeError: The model overrides ``fit`` with a method that takes no callbacks.
     """
     signature = inspect.signature(fit)
     bound = signature.bind(*args, **kwargs)
-    if "callbacks" in signature.parameters:
-        bound.arguments["callbacks"] = _between(callback, bound.arguments.get("callbacks"), check)
-        return fit(*bound.args, **bound.kwargs)
-    if not any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values()):
-        raise TypeError(
-            f"The fit of model '{callback.model.name}' must accept `callbacks` or **kwargs, with "
-            f"which the accumulation finds the ends of epochs. Its signature is fit{signature}."
-        )
-    named = bound.kwargs
-    named["callbacks"] = _between(callback, named.get("callbacks"), check)
-    return fit(*bound.args, **named)
-
-
-def _between(callback: EndOfEpoch, given: Any, check: Callable[[list[Any]], None]) -> Any:
-    """Returns the callbacks of the caller between the first and the last one."""
+    named = bound.arguments
+    if "callbacks" not in signature.parameters:
+        kinds = {each.kind: name for name, each in signature.parameters.items()}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            raise TypeError(
+                f"The fit of model '{callback.model.name}' must accept `callbacks` or **kwargs, "
+                "with which the accumulation finds the ends of epochs. Its signature is "
+                f"fit{signature}."
+            )
+        named = named.setdefault(kinds[inspect.Parameter.VAR_KEYWORD], {})
+    given = named.get("callbacks")
     if isinstance(given, keras.callbacks.CallbackList):
-        # Keras does not call set_params and set_model on it.
-        callback.set_params(given.params or {})
-        check(given.callbacks)
-        return keras.callbacks.CallbackList([callback, given, callback])
+        callback.set_params(given.params or {})  # Keras does not call it, nor set_model.
+        named["callbacks"] = keras.callbacks.CallbackList([callback, given, callback])
+        return bound, given.callbacks
     callbacks = keras.tree.flatten(given or [])
-    check(callbacks)
-    return [callback, *callbacks, callback]
+    named["callbacks"] = [callback, *callbacks, callback]
+    return bound, callbacks

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _ABSENT = object()
+
+
+class _Replaced(NamedTuple):
+    owner: Any
+    name: str
+    ours: Any  # The new value.
+    before: Any  # The former value, or _ABSENT if the object itself had none.
 
 
 class Replacements:
@@ -22,7 +28,7 @@ class Replacements:
         setattr(owner, name, value)
 
     def replace_method(self, owner: Any, name: str, method: Callable[..., Any]) -> bool:
-        """Replaces a method of an object, unless it is replaced already.
+        """Replaces a method of an object, and returns True, unless it is replaced already.
 
         If somebody else has replaced it since, the method that is there now is replaced.
 
@@ -30,55 +36,29 @@ class Replacements:
             owner: The object.
             name: The name of the method.
             method: What is called instead, with the original method as its first argument.
-
-        Returns:
-            True if this call has replaced it, or False if it was replaced already.
         """
         current = vars(owner).get(name)
         if any(each.owner is owner and each.ours is current for each in self._replaced):
             return False
-        self.replace(owner, name, _bound(method, getattr(owner, name)))
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return method(original, *args, **kwargs)
+
+        self.replace(owner, name, call)
         return True
 
     def restore(self, keep: Any = None) -> None:
-        """Restores the former attributes, but for those of the object `keep`."""
-        for each in reversed(self._replaced):
-            if each.owner is not keep:
-                each.restore()
+        """Restores the former attributes, but for those of the object `keep`.
+
+        What has been replaced again by somebody else stays.
+        """
+        for owner, name, ours, before in reversed(self._replaced):
+            if owner is keep or vars(owner).get(name) is not ours:
+                continue
+            if before is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
         self._replaced = [each for each in self._replaced if each.owner is keep]
-
-
-@dataclass(frozen=True, eq=False)
-class _Replaced:
-    """An attribute of an object that was replaced.
-
-    Attributes:
-        owner: The object.
-        name: The name of the attribute.
-        ours: The new value.
-        before: The former value, or _ABSENT if the object itself had none.
-    """
-
-    owner: Any
-    name: str
-    ours: Any
-    before: Any
-
-    def restore(self) -> None:
-        """Restores the former value, unless the attribute has been replaced again."""
-        if vars(self.owner).get(self.name) is not self.ours:
-            return
-        if self.before is _ABSENT:
-            delattr(self.owner, self.name)
-        else:
-            setattr(self.owner, self.name, self.before)
-
-
-def _bound(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function with the signature and docstring of another one, which it may call."""
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return method(original, *args, **kwargs)
-
-    return call

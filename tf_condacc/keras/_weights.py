@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -26,13 +25,8 @@ def reductions_of(model: keras.Model) -> list[Any]:
 def reduction_type_of(model: keras.Model, title: str) -> str:
     """Returns how the gradients of micro-batches become those of one batch: "MEAN" or "SUM".
 
-    Args:
-        model: A compiled model.
-        title: How error messages begin.
-
     Raises:
-        ValueError: Some losses are sums over the samples, and others are means; no factor makes the
-            gradients of the micro-batches those of one batch.
+        ValueError: Some losses are sums over the samples, and others are means.
     """
     are_sums = {reduction in _SUMS for reduction in reductions_of(model)}
     if len(are_sums) == 2:
@@ -45,14 +39,7 @@ def reduction_type_of(model: keras.Model, title: str) -> str:
 
 
 def check_added_losses(model: keras.Model, title: str) -> None:
-    """Checks that a loss that is a sum over the samples is the only loss of a model.
-
-    A regularizer is counted once for a batch, and so once for each of its micro-batches. Their mean
-    counts it once, their sum once per micro-batch.
-
-    Raises:
-        ValueError: The model has added losses as well.
-    """
+    """Raises a ValueError if a model has added losses beside one that is a sum over the samples."""
     if set(reductions_of(model)) & set(_SUMS) and model.losses:
         raise ValueError(
             f"{title}: a loss has the reduction 'sum' and the model has added losses, such as "
@@ -62,24 +49,21 @@ def check_added_losses(model: keras.Model, title: str) -> None:
 
 
 def check_activity_regularizers(model: keras.Model, title: str, is_counted: bool) -> None:
-    """Checks that micro-batches can weigh the losses of activity regularizers as one batch does.
-
-    Keras divides such a loss by the number of samples since version 3.14, and not before.
+    """Checks that no weight of micro-batches is wrong for the losses of activity regularizers.
 
     Args:
         model: A compiled model.
         title: How error messages begin.
-        is_counted: Whether the model's loss is divided by something else: by `num_counted_of`.
+        is_counted: Whether the model's loss is divided by something else than the number of
+            samples.
 
     Raises:
-        ValueError: They cannot, and a layer has an activity regularizer.
+        ValueError: It is wrong, and a layer has an activity regularizer.
     """
     are_sums = versions.sums_activity_losses()
-    if not are_sums and not is_counted:
-        return
     names = [
         layer.name
-        for layer in model._flatten_layers()
+        for layer in (model._flatten_layers() if are_sums or is_counted else ())
         if getattr(layer, "activity_regularizer", None) is not None
     ]
     if names and are_sums:
@@ -120,10 +104,9 @@ def has_own_losses(model: keras.Model, has_compiled_loss: bool) -> bool:
 
 
 def first_dimensions_of(data: Any) -> list[tf.Tensor]:
-    """Returns sizes of the first dimension of a batch, `[] int32` each.
+    """Returns the first dimension of the targets or, without targets, of all inputs: `[] int32`.
 
-    It is that of the targets or, if there are none, those of all inputs. The first one is taken for
-    the number of samples. Scalars are left out, so there may be none.
+    The first one is taken for the number of samples. Scalars are left out, so there may be none.
 
     Args:
         data: What `train_step` gets.
@@ -132,64 +115,47 @@ def first_dimensions_of(data: Any) -> list[tf.Tensor]:
         x, y = data, None
     else:
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+    parts = [
+        part
+        for whole in keras.tree.flatten(x if y is None else y)
+        # Ragged and sparse tensors stay whole.
+        for part in tf.nest.flatten(
+            whole, expand_composites=isinstance(whole, tf.experimental.ExtensionType)
+        )
+    ]
     sizes = [
         tf.shape(part)[0]
-        for part in _tensors_in(x if y is None else y)
-        if tf.TensorShape(part.shape).rank != 0
+        for part in parts
+        if part is not None and tf.TensorShape(part.shape).rank != 0
     ]
     return sizes if y is None else sizes[:1]
 
 
-def _tensors_in(data: Any) -> Iterator[Any]:
-    """Yields the tensors of a structure, of which ragged and sparse ones stay whole."""
-    for part in keras.tree.flatten(data):
-        if isinstance(part, tf.experimental.ExtensionType):
-            yield from tf.nest.flatten(part, expand_composites=True)
-        elif part is not None:
-            yield part
-
-
-def shows_losses(model: keras.Model) -> bool:
-    """Returns whether the losses of a compiled model can be found."""
-    return any(hasattr(model._compile_loss, name) for name in ("_flat_losses", "flat_losses"))
-
-
-def only_loss_of(model: keras.Model) -> keras.losses.Loss | None:
-    """Returns the loss of a model that was compiled with one loss, or None.
-
-    Args:
-        model: A compiled model, whose losses have been made.
-    """
+def losses_of(model: keras.Model) -> list[keras.losses.Loss]:
+    """Returns the losses of a compiled model, if they are made and Keras tells."""
     compiled = model._compile_loss
     # A list of losses until Keras 3.6, and of tuples that contain them since.
-    parts = getattr(compiled, "_flat_losses", None) or getattr(compiled, "flat_losses", None) or ()
-    losses = [part for part in keras.tree.flatten(parts) if isinstance(part, keras.losses.Loss)]
-    return losses[0] if len(losses) == 1 else None
+    parts = getattr(compiled, "_flat_losses", None) or getattr(compiled, "flat_losses", None)
+    return [each for each in keras.tree.flatten(parts or ()) if isinstance(each, keras.losses.Loss)]
 
 
 def num_counted_of(model: keras.Model, outputs: Any, sample_weight: Any) -> tf.Tensor | None:
-    """Returns the divisor of a loss, or None if it is proportional to the number of samples.
+    """Returns the divisor of a loss, or None if it is the number of its values.
 
     A mask leaves entries out, and "mean_with_sample_weight" divides by the sum of the weights.
+    Several outputs have a divisor each, so None is returned for them, too.
 
     Args:
         model: A compiled model.
         outputs: What the model has returned.
         sample_weight: The samples' weights, or None.
-
-    Returns:
-        The divisor, `[] float32`. It is None also if there are several outputs, each of which has a
-        divisor of its own.
     """
-    outputs = keras.tree.flatten(outputs)
-    reductions = reductions_of(model)
+    outputs, reductions = keras.tree.flatten(outputs), reductions_of(model)
     if len(outputs) != 1 or len(reductions) != 1:
         return None
     mask = getattr(outputs[0], "_keras_mask", None)
-    has_weights = reductions[0] == "mean_with_sample_weight" and sample_weight is not None
-    factors = [mask] if mask is not None else []
-    factors += [sample_weight] if has_weights else []
-    factors = [tf.cast(factor, tf.float32) for factor in factors]
+    weights = sample_weight if reductions[0] == "mean_with_sample_weight" else None
+    factors = [tf.cast(each, tf.float32) for each in (mask, weights) if each is not None]
     rank = max((len(factor.shape) for factor in factors), default=0)
     aligned = [
         tf.reshape(factor, tf.concat([tf.shape(factor), [1] * (rank - len(factor.shape))], 0))
