@@ -307,9 +307,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             ValueError: The static shape of `contributor` or `weight` is not that of a scalar.
             tf.errors.InvalidArgumentError: `contributor` is not a scalar, is negative or, if the
                 accumulator is `deterministic`, too high; or `weight` is as `try_apply_grad` does
-                not accept it. On a GPU, a take of a `deterministic` accumulator can refuse a
-                gradient after later ones have been added; its contributor then gets this error,
-                too, until `reset`.
+                not accept it.
         """
         name = name or f"{self._GRADIENT_PREFIX}ApplyContribution"
         contributors = [contributor_id(contributor, self._name)]

@@ -30,11 +30,9 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
   }
   const RoundPtr round = round_;
   const int64_t number =
-      options_.sum.in_order_of_contributors() ? *contributor + 1 : round->num_appended + 1;
-  gradient.number = number;
+      options_.sum.in_order_of_contributors() ? *contributor + 1 : round->num_accumulated + 1;
   const Appended appended = Append(std::move(gradient));
   stalls_.NoteAdded();
-  ++round->num_appended;
   ++round->num_accumulated;
   if (appended == Appended::kInSum) round->num_added = number;
   Proceed(round, &call);
@@ -107,7 +105,6 @@ void Accumulator::ReserveRound() {
   }
   next_round_->place = Place::kOpen;
   next_round_->num_accumulated = 0;
-  next_round_->num_appended = 0;
   next_round_->num_added = 0;
 }
 
@@ -387,13 +384,10 @@ Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   changed_.NotifyAll();
   Status ended = take.is_cancelled ? CheckTake(take) : CheckStep(take);
   if (!ended.ok()) {
-    // Gradients that were refused stay in the round, so that the next take reports them.
     if (status.ok()) round.sum->AbandonFinish();
     return ended;
   }
-  if (status.ok()) return status;
-  if (!round.sum->refused().empty()) RemoveRefused(&round);
-  return Error(status.code(), status.message());
+  return status.ok() ? status : Error(status.code(), status.message());
 }
 
 Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept {
@@ -412,21 +406,6 @@ Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& work
   return status;
 }
 
-void Accumulator::RemoveRefused(Round* round) {
-  const std::vector<RoundSum::Refused>& refused = round->sum->refused();
-  int64_t num_pending = 0;
-  for (const RoundSum::Refused& each : refused) {
-    if (each.contributor.has_value()) round->contributors.erase(*each.contributor);
-    num_pending += each.number > round->num_added ? 1 : 0;
-  }
-  // Another gradient of the same contributor takes the place of a refused one, so such places are
-  // not added yet.
-  if (!options_.sum.in_order_of_contributors()) round->num_added += num_pending;
-  round->num_accumulated -= static_cast<int64_t>(refused.size());
-  CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
-  round->sum->RemoveRefused();
-}
-
 void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
   {
     MutexUnlock unlock(&mu_);
@@ -434,7 +413,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     TakePtr take;
     {
       MutexLock lock(&mu_);
-      round->num_added = round->num_appended;
+      round->num_added = round->num_accumulated;
       changed_.NotifyAll();  // Applies of borrowed gradients can return.
       take = std::move(round->take);
     }
@@ -461,7 +440,7 @@ void Accumulator::Free(const RoundPtr& round) {
 }
 
 void Accumulator::Retire(const RoundPtr& round) {
-  round->num_added = round->num_appended;
+  round->num_added = round->num_accumulated;
   round->place = Place::kGone;
   changed_.NotifyAll();
   if (next_round_ == nullptr) next_round_ = round;

@@ -42,10 +42,9 @@ namespace condacc {
 // otherwise the thread that serves the take does. A sparse round is taken only when no thread works
 // on it.
 //
-// Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged, except
-// that a take that fails because of bad gradients removes them. Methods may throw std::bad_alloc,
-// after which the accumulator remains usable and nothing has been added, taken or requested.
-// Completions run without any lock.
+// Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged. Methods
+// may throw std::bad_alloc, after which the accumulator remains usable and nothing has been added,
+// taken or requested. Completions run without any lock.
 //
 // Example:
 //
@@ -98,10 +97,8 @@ class Accumulator {
   // - FailedPrecondition if the take names a step other than the global step when its turn comes;
   // - Cancelled after Cancel();
   // - ResourceExhausted if memory for the value cannot be allocated;
-  // - any error that the sum or the workspace reports;
-  // - the error of bad gradients that the sum detects only while it prepares the take. They are
-  //   removed from the round and its count; all other gradients stay for the next take.
-  // Good gradients are lost only if the sum reports the error in `Value::failure`.
+  // - any error that the sum or the workspace reports.
+  // The gradients of the round are lost only if the sum reports the error in `Value::failure`.
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
@@ -129,9 +126,7 @@ class Accumulator {
   // asks for once. Waits until no other thread works on the sum. While the sum is copied, gradients
   // may be applied, which are then not in the state. All folds and takes wait for the copy, so
   // applies may wait if too much is pending. Changes nothing. Returns ResourceExhausted if memory
-  // is refused. On a device, returns the error of a fold that has failed or of a bad index, or
-  // FailedPrecondition if a take has discarded a gradient whose place in the order of contributors
-  // has passed.
+  // is refused, and the error with which the take of the round would fail.
   Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a
@@ -186,12 +181,9 @@ class Accumulator {
     Place place = Place::kOpen;
     Work work = Work::kNone;
     const std::unique_ptr<RoundSum> sum;
-    int64_t num_appended = 0;  // Number of gradients appended to the sum.
-    // Number of appended gradients without those refused during the preparation of a take.
-    int64_t num_accumulated = 0;
-    // Number of appended gradients that have been added to the sum or refused. They are the first
-    // ones to arrive, unless later ones were refused; or those of the first contributors, if
-    // gradients are added in that order.
+    int64_t num_accumulated = 0;  // Number of gradients appended to the sum.
+    // Number of appended gradients that have been added to the sum. They are the first ones to
+    // arrive; or those of the first contributors, if gradients are added in that order.
     int64_t num_added = 0;
     TakePtr take;  // The take that owns the round, until it is finished.
     // The contributors of the round's gradients. There may be thousands.
@@ -274,12 +266,10 @@ class Accumulator {
   // Gives the round to the front take, or ends the take with an error.
   void Serve(Call* call) CONDACC_REACQUIRES(mu_);
   // Allocates the memory for finishing the round and for handing out its value. After an error, the
-  // round is unchanged, except that bad gradients may have been removed.
+  // round is unchanged.
   Status PrepareTake(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Allocates that memory. Needs no lock as long as no other thread works on the sum.
   static Status AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept;
-  // Removes the gradients that RoundSum::PrepareFinish() has refused.
-  void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Frees the gradients of a discarded round.

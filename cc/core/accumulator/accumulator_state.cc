@@ -130,7 +130,6 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   if (status.ok() && state.sum.num_ready() > 0) status = sum.Restore(state.sum, workspace);
   if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
   if (!status.ok()) return Error(status.code(), status.message());
-  restored->num_appended = state.sum.num_accumulated;
   restored->num_added = static_cast<int64_t>(state.sum.num_ready());
   restored->num_accumulated = state.sum.num_accumulated;
   restored->contributors.insert(state.contributors.begin(), state.contributors.end());

@@ -39,10 +39,6 @@ struct Gradient {
   // The shape of the dense tensor, if given. A negative first dimension means unknown.
   std::optional<Shape> dense_shape;
 
-  // The accumulator sets this field: the number of the gradient in the round, counted from 1 in the
-  // order of arrival; or the contributor + 1 if gradients are added in the order of contributors.
-  int64_t number = 0;
-
   // RoundSum::Supply() sets these fields of dense gradients.
   Buffer result_memory;   // Memory for the result, if the gradient is the first and not owned.
   Buffer float32_memory;  // Memory for a float32 sum.
@@ -51,8 +47,6 @@ struct Gradient {
   bool is_kept = false;      // If true, indices and values are in memory that may be kept.
   IndexSpan index_span;      // The indices, and what is known about them.
   int64_t index_bound = -1;  // Indices must be lower. -1 means no bound.
-  // If not OK, the reason why the gradient cannot be added. Its indices and values are then freed.
-  Status failure;
 };
 
 // The result of a take. The indices are ascending and unique, or empty if the value is dense.

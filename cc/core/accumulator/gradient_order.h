@@ -22,26 +22,15 @@ namespace condacc {
 class GradientOrder {
  public:
   struct Arrival {
-    int64_t contributor;  // Without contributors, this is the number of the gradient.
+    int64_t contributor;
     double weight;
   };
 
-  // Only if gradients may be refused, Remove() may be called.
-  GradientOrder(const SumOptions& options, bool may_refuse)
-      : is_of_contributors_(options.in_order_of_contributors()),
-        keeps_each_(is_of_contributors_ || may_refuse) {}
+  explicit GradientOrder(const SumOptions& options)
+      : is_of_contributors_(options.in_order_of_contributors()) {}
 
   bool IsEarly(const Gradient& gradient) const {
     return is_of_contributors_ && *gradient.contributor > next_;
-  }
-  // Returns whether the place of the contributor has passed: its gradient is ready, or it was
-  // refused and later ones have been added, so that another one would be out of order.
-  bool IsPassed(const Gradient& gradient) const {
-    return is_of_contributors_ && *gradient.contributor < next_;
-  }
-  // Returns whether a gradient was refused after later ones had been added.
-  bool has_gap() const {
-    return is_of_contributors_ && static_cast<size_t>(next_) > size_ - num_early_;
   }
   size_t size() const { return size_; }
   // Number of gradients that are early.
@@ -51,25 +40,19 @@ class GradientOrder {
   // Returns how many of the early gradients are added before this one.
   size_t NumEarlyBefore(const Gradient& gradient) const {
     if (num_early_ == 0) return 0;
-    return static_cast<size_t>(Find(KeyOf(gradient)) - arrivals_.cbegin()) -
+    return static_cast<size_t>(Find(*gradient.contributor) - arrivals_.cbegin()) -
            (arrivals_.size() - num_early_);
-  }
-
-  // Returns whether a gradient of a contributor is the one that is added at this position.
-  bool IsAt(const Gradient& gradient, size_t position) const {
-    return is_of_contributors_ && arrivals_[position].contributor == *gradient.contributor;
   }
 
   // Makes room for one more gradient. May throw std::bad_alloc.
   void Reserve() {
-    if (!keeps_each_ && !arrivals_.empty()) return;
+    if (!is_of_contributors_ && !arrivals_.empty()) return;
     if (arrivals_.size() == arrivals_.capacity()) arrivals_.reserve(2 * arrivals_.size() + 4);
   }
   // Adds a gradient for which there is room. Returns how many gradients are ready that were not: 0
   // if it is early, and otherwise this one and the early ones that directly follow it.
   size_t Add(const Gradient& gradient) noexcept {
-    CONDACC_INVARIANT(!IsPassed(gradient));
-    return Add(Arrival{KeyOf(gradient), gradient.weight});
+    return Add(Arrival{is_of_contributors_ ? *gradient.contributor : 0, gradient.weight});
   }
   // Adds the first `count` gradients of a saved sum, all of which were ready, to an empty order.
   // `total_weight` is that of all gradients. May throw std::bad_alloc.
@@ -82,19 +65,6 @@ class GradientOrder {
       Add(Arrival{0, total_weight});  // A sum is saved without the weight of each gradient.
       size_ = count;
     }
-  }
-  // Removes a gradient that was refused. If `frees_place`, the contributor may bring another one;
-  // no later one may have been added. If the removed one was ready, those after it are early again.
-  void Remove(const Gradient& gradient, bool frees_place) noexcept {
-    const auto place = Find(KeyOf(gradient));
-    CONDACC_INVARIANT(place != arrivals_.cend() && place->contributor == KeyOf(gradient));
-    const bool was_early = is_of_contributors_ && !IsPassed(gradient);
-    const auto after = arrivals_.erase(place);
-    --size_;
-    num_early_ -= was_early ? 1 : 0;
-    if (!is_of_contributors_ || !frees_place || was_early) return;
-    next_ = *gradient.contributor;
-    num_early_ = static_cast<size_t>(arrivals_.cend() - after);
   }
   // Returns the total weight of the gradients, added in their order.
   double TotalWeight() const {
@@ -111,9 +81,6 @@ class GradientOrder {
  private:
   using Arrivals = std::vector<Arrival>;
 
-  int64_t KeyOf(const Gradient& gradient) const {
-    return is_of_contributors_ ? *gradient.contributor : gradient.number;
-  }
   // Returns where a gradient is, or belongs.
   Arrivals::const_iterator Find(int64_t key) const {
     return std::lower_bound(
@@ -122,7 +89,7 @@ class GradientOrder {
   }
   size_t Add(Arrival arrival) noexcept {
     ++size_;
-    if (!keeps_each_ && !arrivals_.empty()) {
+    if (!is_of_contributors_ && !arrivals_.empty()) {
       arrivals_.back().weight += arrival.weight;
       return 1;
     }
@@ -141,10 +108,9 @@ class GradientOrder {
   }
 
   const bool is_of_contributors_;
-  const bool keeps_each_;  // If false, `arrivals_` has one element for all gradients.
-  Arrivals arrivals_;
-  size_t size_ = 0;       // Without contributors, this may be more than `arrivals_` has.
-  int64_t next_ = 0;      // The lowest contributor whose gradient is neither ready nor passed.
+  Arrivals arrivals_;     // Without contributors, this has one element for all gradients.
+  size_t size_ = 0;       // Number of gradients.
+  int64_t next_ = 0;      // The lowest contributor whose gradient is not ready.
   size_t num_early_ = 0;  // The last ones of `arrivals_`.
 };
 

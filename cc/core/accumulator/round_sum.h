@@ -55,6 +55,7 @@ struct SavedGradient {
   const char* indices = nullptr;  // [n] int64, if sparse
   const char* values = nullptr;   // Of the accumulator's type.
   int64_t index_bound = -1;       // See Gradient.
+  std::optional<int64_t> contributor;
 };
 
 // A sum as it is saved. The pointers point into the bytes of a state, perhaps unaligned.
@@ -140,7 +141,7 @@ class RoundSum {
   }
   // Unlocked: asks for memory once, and writes the sum of the noted gradients to it, of which some
   // are not early. Changes nothing. Returns an error if memory is refused, if an earlier fold has
-  // failed, or if a gradient is found to be bad. May throw std::bad_alloc.
+  // failed, or if an index is found to be bad. May throw std::bad_alloc.
   virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
   virtual void EndSave() {}
   // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
@@ -151,27 +152,15 @@ class RoundSum {
   // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
   virtual bool needs_preparation() const { return false; }
   // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
-  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. If some gradients
-  // turn out to be bad only now, nothing has been prepared either: returns the error of the first
-  // one, and refused() lists them. They remain in the sum, and PrepareFinish() refuses them again,
-  // until RemoveRefused().
+  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared.
   virtual Status PrepareFinish(Workspace& /*workspace*/) { return Status(); }
   // Returns the shape of the values that Finish() will return. If needs_preparation(), it is
   // known only once PrepareFinish() has succeeded.
   virtual const Shape& value_shape() const = 0;
   // Frees the memory that PrepareFinish() has allocated.
   virtual void AbandonFinish() {}
-  // A gradient that was refused. See Gradient.
-  struct Refused {
-    int64_t number;
-    std::optional<int64_t> contributor;
-  };
-  // Returns the gradients that the last PrepareFinish() refused.
-  const std::vector<Refused>& refused() const { return refused_; }
-  // Removes the gradients that the last PrepareFinish() refused.
-  virtual void RemoveRefused() noexcept {}
-  // Unlocked: returns the sum or mean of all gradients. Cannot fail for lack of memory. Only
-  // Clear() may follow.
+  // Unlocked: returns the sum or mean of all gradients, or the failure of an earlier step. Cannot
+  // fail for lack of memory. Only Clear() may follow.
   virtual Value Finish(Workspace& workspace) noexcept = 0;
   // Unlocked: frees all gradients, so that the sum is empty.
   virtual void Clear() noexcept = 0;
@@ -199,7 +188,6 @@ class RoundSum {
 
   const SumOptions& options_;
   size_t held_bytes_ = 0;  // Whatever is left of them is subtracted in the end.
-  std::vector<Refused> refused_;
 };
 
 // Makes an empty sum, which keeps a reference to the options.

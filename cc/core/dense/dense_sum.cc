@@ -10,8 +10,7 @@
 
 namespace condacc {
 
-DenseSum::DenseSum(const SumOptions& options)
-    : RoundSum(options), order_(options, /*may_refuse=*/false) {
+DenseSum::DenseSum(const SumOptions& options) : RoundSum(options), order_(options) {
   pending_.Reserve(options.max_pending + 1);
   folding_.Reserve(options.max_pending + 1);
 }

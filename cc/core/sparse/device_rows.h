@@ -21,7 +21,8 @@ namespace condacc {
 // differences:
 // - Indices are not checked before they are merged, so that no apply waits for the device.
 // - Fold() and PrepareFinish() wait for the device, to learn how many rows there are and whether an
-//   index is bad. If one is, they wait again, to find all gradients that have a bad index.
+//   index is bad. If one is, they wait again, to read it, and the round is lost: Finish() returns
+//   the error, and until then, nothing more is merged.
 // - A row has the number of the gradients that contain it, and not their weight: only kMean divides
 //   by the weight of a row, and it accepts no weights on a device. The saved weight of a row must
 //   not exceed that of all gradients, so RunSave() writes the lower of the number and that weight,
@@ -76,7 +77,8 @@ class DeviceRows {
   };
 
   // These may also throw std::bad_alloc.
-  // Sorts the entries of the merged rows and of `gradients`.
+  // Sorts the entries of the merged rows and of `gradients`. Returns InvalidArgument if an index is
+  // bad.
   Status StartMerging(const GradientRefs& gradients, Workspace& workspace, Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
   Status AddSources(const GradientRefs& gradients, DeviceMergeArgs* args);
@@ -84,14 +86,10 @@ class DeviceRows {
   Status WriteRows(const Merging& merging, Workspace& workspace, Merged* rows) const;
   // Allocates memory for this many rows.
   Status AllocateRows(int64_t num_rows, Workspace& workspace, Merged* rows) const;
-  // Reads the indices of a gradient, and outputs the error of a bad one.
-  static Status ReadFailure(const Gradient& gradient, Workspace& workspace, Status* failure);
-  // Reads the indices of the gradients, starting with the one that contains entry `bad_entry`, and
-  // sets the failure of those that have a bad index.
-  Status FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
-                          Workspace& workspace) const;
-  // Starts to merge the gradients that are not bad.
-  Status MergeGood(std::list<Gradient>* gradients, Workspace& workspace, Merging* merging);
+  // Returns InvalidArgument if the device has found a bad index. Then reads the indices of the
+  // gradient that has it, for the text.
+  Status CheckReport(const DeviceMergeReport& report, const GradientRefs& gradients,
+                     Workspace& workspace) const;
   // Records an error that makes the round invalid, if it is the first.
   void Note(Status status) {
     if (failure_.ok()) failure_ = std::move(status).Permanent();

@@ -33,8 +33,8 @@ class HostRows {
 
   size_t num_rows() const { return merged_.size(); }
 
-  // Merges the gradients. Sets the `failure` of those that cannot be added. Returns false if there
-  // was not enough memory, and then nothing else has changed.
+  // Merges the gradients. Returns false if there was not enough memory, and then nothing has
+  // changed.
   bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
 
   // Notes the merged rows and the first `num_saved` pending gradients, which must not move until
@@ -48,8 +48,7 @@ class HostRows {
   Status Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace);
 
   // See RoundSum. `pending` are the gradients that have not been merged. They must not move until
-  // Finish(). `total_weight` is that of all gradients. If some of them cannot be added, sets their
-  // `failure`, and nothing has been prepared.
+  // Finish(). `total_weight` is that of all gradients.
   Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
   const Shape& value_shape() const { return output_->value.shape; }
   void AbandonFinish() { output_.reset(); }

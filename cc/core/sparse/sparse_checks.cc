@@ -131,10 +131,14 @@ Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size
                     std::to_string(total_weight));
 }
 
-Status CannotBeSaved(const Status& failure) {
-  return Status(failure.code(), failure.message() +
-                                    ". The next take discards this gradient; until then, the round "
-                                    "cannot be saved");
+Status CheckMergedIndices(IndexSpan span, int64_t index_bound, std::optional<int64_t> contributor) {
+  const Status status = CheckIndices(index_bound, &span);
+  if (status.ok()) return status;
+  const std::string by =
+      contributor.has_value() ? " (contributor " + std::to_string(*contributor) + ")" : "";
+  return Status(status.code(), status.message() + by +
+                                   ". All gradients of its round are lost: a take of the round "
+                                   "fails and discards them");
 }
 
 }  // namespace condacc

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/base/shape.h"
@@ -32,8 +33,9 @@ Status CheckIndices(int64_t index_bound, IndexSpan* span);
 Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size,
                       int64_t index_bound, double total_weight);
 
-// Returns the error of a save that a bad gradient prevents.
-Status CannotBeSaved(const Status& failure);
+// Does what CheckIndices() does for a gradient of this contributor that was accepted before its
+// indices were checked, so that the error is that of its round.
+Status CheckMergedIndices(IndexSpan span, int64_t index_bound, std::optional<int64_t> contributor);
 
 }  // namespace condacc
 

@@ -46,12 +46,6 @@ Status SparseSum<Rows>::Check(const Gradient& gradient) const {
     return Status(StatusCode::kInvalidArgument,
                   "On a GPU, sparse gradients with weights have no MEAN: use GLOBAL_MEAN or SUM");
   }
-  if (order_.IsPassed(gradient)) {
-    return Status(StatusCode::kInvalidArgument,
-                  "The gradient of contributor " + std::to_string(*gradient.contributor) +
-                      " was discarded, and those of later contributors have been added, so that "
-                      "another one cannot be added in order: reset the accumulator");
-  }
   return CheckSparseShapes(gradient, options_.shape,
                            order_.size() == 0 ? nullptr : &format_.values);
 }
@@ -124,7 +118,6 @@ template <class Rows>
 void SparseSum<Rows>::RunFold(Workspace& workspace) noexcept {
   has_folded_ = rows_.Fold(&folding_, OfRows(workspace));
   if (!has_folded_) return;
-  MoveBad(&folding_);
   folding_.clear();
   workspace.NoteFreed(folding_bytes_);
 }
@@ -144,20 +137,12 @@ bool SparseSum<Rows>::EndFold() noexcept {
 
 template <class Rows>
 Status SparseSum<Rows>::BeginSave(SavedSum* saved) {
-  for (const auto* gradients : {&bad_, &pending_}) {
-    const auto bad = std::find_if(gradients->begin(), gradients->end(), IsBad);
-    if (bad != gradients->end()) return CannotBeSaved(bad->failure);
-  }
-  if (order_.has_gap()) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "A gradient was discarded after those of later contributors had been added, so "
-                  "the round cannot be saved: reset the accumulator");
-  }
   saved->total_weight = order_.TotalWeight();
   rows_.BeginSave(pending_, num_pending(), saved->total_weight);
   for (auto early = FirstEarly(); early != pending_.end(); ++early) {
     saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
-                            static_cast<const char*>(early->values.data()), early->index_bound});
+                            static_cast<const char*>(early->values.data()), early->index_bound,
+                            early->contributor});
   }
   if (options_.in_order_of_contributors()) saved->arrivals = order_.arrivals();
   return Status();
@@ -166,9 +151,8 @@ Status SparseSum<Rows>::BeginSave(SavedSum* saved) {
 template <class Rows>
 Status SparseSum<Rows>::CheckEarly(const SavedGradient& early, const int64_t* indices) const {
   if (Rows::kIsHost) return Status();  // Supply() has checked them.
-  IndexSpan span{indices, static_cast<size_t>(early.shape.dim(0))};
-  const Status status = CheckIndices(early.index_bound, &span);
-  return status.ok() ? status : CannotBeSaved(status);
+  const auto size = static_cast<size_t>(early.shape.dim(0));
+  return CheckMergedIndices({indices, size}, early.index_bound, early.contributor);
 }
 
 template <class Rows>
@@ -186,76 +170,9 @@ Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
   return status;
 }
 
-// Only DeviceRows finds bad gradients. The rows are prepared even if folds have found some, to find
-// those that are pending, too. These stay in `pending_` for now, because other threads may query it
-// meanwhile.
-template <class Rows>
-Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
-  refused_.clear();
-  Status status = rows_.PrepareFinish(&pending_, order_.TotalWeight(), OfRows(workspace));
-  if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
-  rows_.AbandonFinish();
-  return RefuseBad();
-}
-
-template <class Rows>
-Status SparseSum<Rows>::RefuseBad() {
-  std::vector<Refused> refused;
-  const Gradient* first = nullptr;
-  for (const auto* gradients : {&bad_, &pending_}) {
-    for (const Gradient& gradient : *gradients) {
-      if (!IsBad(gradient)) continue;
-      if (first == nullptr) first = &gradient;
-      refused.push_back({gradient.number, gradient.contributor});
-    }
-  }
-  const size_t num_others = refused.size() - 1;
-  const std::string others =
-      num_others == 0 ? " was" : " and " + std::to_string(num_others) + " more like it were";
-  Status status(first->failure.code(), first->failure.message() + ". This gradient" + others +
-                                           " discarded; the others stay accumulated");
-  refused_ = std::move(refused);
-  return status;
-}
-
-template <class Rows>
-void SparseSum<Rows>::RemoveRefused() noexcept {
-  // The places of the merged gradients up to the last good one have passed.
-  size_t num_merged = order_.size() - pending_.size();
-  bool is_last = true;
-  for (auto bad = bad_.rbegin(); bad != bad_.rend(); ++bad, --num_merged) {
-    is_last = is_last && order_.IsAt(*bad, num_merged - 1);
-    order_.Remove(*bad, /*frees_place=*/is_last);
-  }
-  for (const Gradient& gradient : pending_) {
-    if (!IsBad(gradient)) continue;
-    Hold(-BytesOf(gradient));
-    order_.Remove(gradient, /*frees_place=*/true);
-  }
-  MoveBad(&pending_);
-  CONDACC_INVARIANT(refused_.size() == bad_.size());
-  early_.clear();
-  auto early = std::prev(pending_.end(), static_cast<std::ptrdiff_t>(order_.num_early()));
-  for (; early != pending_.end(); ++early) early_.push_back(early);
-  pending_bytes_ = 0;
-  for (auto i = pending_.begin(); i != FirstEarly(); ++i) pending_bytes_ += BytesOf(*i);
-  bad_.clear();
-  refused_.clear();
-}
-
-template <class Rows>
-void SparseSum<Rows>::MoveBad(std::list<Gradient>* gradients) noexcept {
-  for (auto i = gradients->begin(); i != gradients->end();) {
-    const auto gradient = i++;
-    if (IsBad(*gradient)) bad_.splice(bad_.end(), *gradients, gradient);
-  }
-}
-
 template <class Rows>
 void SparseSum<Rows>::Clear() noexcept {
   Hold(-held_bytes_);
-  bad_.clear();
-  refused_.clear();
   pending_.clear();
   pending_bytes_ = 0;
   order_.Clear();

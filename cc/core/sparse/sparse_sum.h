@@ -12,7 +12,6 @@
 #include "cc/core/accumulator/gradient_order.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
-#include "cc/core/base/invariant.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_rows.h"
 #include "cc/core/sparse/host_rows.h"
@@ -33,9 +32,7 @@ template <class Rows>
 class SparseSum final : public RoundSum {
  public:
   explicit SparseSum(const SumOptions& options)
-      : RoundSum(options),
-        order_(options, /*may_refuse=*/!Rows::kIsHost),
-        rows_(options, format_) {}
+      : RoundSum(options), order_(options), rows_(options, format_) {}
 
   Status Check(const Gradient& gradient) const override;
   Missing MissingFrom(const Gradient& gradient) const override {
@@ -55,15 +52,13 @@ class SparseSum final : public RoundSum {
   }
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   bool needs_preparation() const override { return true; }
-  Status PrepareFinish(Workspace& workspace) override;
+  Status PrepareFinish(Workspace& workspace) override {
+    return rows_.PrepareFinish(&pending_, order_.TotalWeight(), OfRows(workspace));
+  }
   const Shape& value_shape() const override { return rows_.value_shape(); }
-  void RemoveRefused() noexcept override;
   void AbandonFinish() override { rows_.AbandonFinish(); }
   // Frees the merged rows while the result is written.
-  Value Finish(Workspace& workspace) noexcept override {
-    CONDACC_INVARIANT(refused_.empty());
-    return rows_.Finish(OfRows(workspace));
-  }
+  Value Finish(Workspace& workspace) noexcept override { return rows_.Finish(OfRows(workspace)); }
   void Clear() noexcept override;
 
   // Returns the number of pending gradients that can be folded: all but the early ones.
@@ -83,12 +78,6 @@ class SparseSum final : public RoundSum {
   }
 
   size_t BytesOf(const Gradient& gradient) const;
-  // Returns whether `rows_` could not add the gradient.
-  static bool IsBad(const Gradient& gradient) { return !gradient.failure.ok(); }
-  // Moves bad gradients to `bad_`.
-  void MoveBad(std::list<Gradient>* gradients) noexcept;
-  // Outputs all bad gradients to `refused_`, and returns the error of the first.
-  Status RefuseBad();
 
   GradientOrder order_;
   std::list<Gradient> pending_;  // In the order in which they are added: the early ones last.
@@ -98,7 +87,6 @@ class SparseSum final : public RoundSum {
   std::list<Gradient> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
   bool has_folded_ = false;  // If true, the last RunFold() has merged `folding_`.
-  std::list<Gradient> bad_;  // The gradients that folds could not add, in order of arrival.
   RowFormat format_;
   Rows rows_;
   // The number of merged rows at the last EndFold(): Advise() may run beside RunFold().

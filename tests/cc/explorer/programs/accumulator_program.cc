@@ -1,8 +1,5 @@
 // The programs "dense", "sparse" and "device".
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -25,17 +22,6 @@ namespace condacc::explorer {
 namespace {
 
 constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
-
-// Returns how many gradients a take has removed, according to its error. Returns -1 if there was no
-// memory for a text.
-int NumRemoved(const Status& status) {
-  const std::string& message = status.message();
-  if (status.code() != StatusCode::kInvalidArgument) return 0;
-  if (message == "Out of memory") return -1;
-  if (message.find("stay accumulated") == std::string::npos) return 0;
-  const char* const more = std::strstr(message.c_str(), "This gradient and ");
-  return more == nullptr ? 1 : 1 + std::atoi(more + std::strlen("This gradient and "));
-}
 
 // One run of threads that use an accumulator. `Gradients` is DenseGradients, SparseGradients or
 // DeviceGradients.
@@ -114,7 +100,6 @@ AccumulatorRun<Gradients>::AccumulatorRun()
   faults.slow_percent = Chance(66) ? 0 : 30;
   history_.device_fails = Gradients::kRefusesLate && Chance(12);
   faults.failed_percent = history_.device_fails ? 10 : 0;
-  history_.refuses_memory = faults.refused_percent > 0 || refuse_new_percent_ > 0;
   SetWorkspaceFaults(faults);
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
@@ -248,9 +233,10 @@ void AccumulatorRun<Gradients>::MakeTake(size_t number) {
         TakeRecord& take = history_.takes[number];
         if (take.num_completions++ == 0) take.completed = Now();
         take.code = status.code();
-        const int num_removed = Gradients::kRefusesLate ? NumRemoved(status) : 0;
-        take.num_removed = std::max(num_removed, 0);
-        history_.loses_count |= num_removed < 0;
+        const bool is_valid = take.num_required >= 1 &&
+                              (num_contributors_ == 0 || take.num_required <= num_contributors_);
+        take.is_lost = is_valid && status.code() == StatusCode::kInvalidArgument;
+        history_.loses_count |= take.is_lost;
         if (value != nullptr) take.gradients = gradients_.SetIn(*value, &take.has_wrong_value);
         Point("has completed a take");
       },
