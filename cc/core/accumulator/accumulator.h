@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/accumulator/early_gradients.h"
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/pending_take.h"
 #include "cc/core/accumulator/round_sum.h"
@@ -151,7 +152,7 @@ class Accumulator {
   }
   int64_t num_accumulated() const CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
-    return round_->num_accumulated;
+    return round_->num_accumulated();
   }
   const Options& options() const { return options_; }
 
@@ -176,15 +177,20 @@ class Accumulator {
   // The gradients between one take or reset and the next. Guarded by `mu_`, except that the thread
   // that works on the sum uses it without the lock.
   struct Round {
-    explicit Round(const Options& options) : sum(options.new_sum(options.sum)) {}
+    explicit Round(const Options& options)
+        : sum(options.new_sum(options.sum)), early(options.sum) {}
+
+    int64_t num_accumulated() const { return num_appended + static_cast<int64_t>(early.size()); }
 
     Place place = Place::kOpen;
     Work work = Work::kNone;
     const std::unique_ptr<RoundSum> sum;
-    int64_t num_accumulated = 0;  // Number of gradients appended to the sum.
-    // Number of appended gradients that have been added to the sum. They are the first ones to
-    // arrive; or those of the first contributors, if gradients are added in that order.
-    int64_t num_added = 0;
+    // Number of gradients appended to the sum. If they are appended in the order of contributors,
+    // they are those of contributors 0 to num_appended - 1.
+    int64_t num_appended = 0;
+    int64_t num_added =
+        0;  // Number of appended gradients that have been added. They are the first.
+    EarlyGradients early;
     TakePtr take;  // The take that owns the round, until it is finished.
     // The contributors of the round's gradients. There may be thousands.
     // The hash is a class of this library, so that the functions of the set are, too. TensorFlow
@@ -230,8 +236,18 @@ class Accumulator {
   // the value of a take is being prepared.
   ApplyResult Accept(int64_t local_step, Workspace& workspace, Gradient* gradient)
       CONDACC_REACQUIRES(mu_);
-  // Appends the gradient to the round. If it throws, nothing has changed.
-  Appended Append(Gradient&& gradient) CONDACC_REQUIRES(mu_);
+  // Returns whether the gradient has come before that of a lower contributor; see EarlyGradients.
+  bool IsEarly(const Gradient& gradient) const CONDACC_REQUIRES(mu_) {
+    return options_.sum.in_order_of_contributors() && *gradient.contributor > round_->num_appended;
+  }
+  // Adds the gradient to the round. If it throws, nothing has changed. Returns whether it must be
+  // added to the sum before its apply returns.
+  bool Append(Gradient&& gradient) CONDACC_REQUIRES(mu_);
+  // Appends a gradient to the sum of the round. If it throws, nothing has changed.
+  Appended AppendToSum(Gradient&& gradient) CONDACC_REQUIRES(mu_);
+  // Appends the early gradients that follow those in the sum. If it throws, some of them are still
+  // early.
+  void AppendReady() CONDACC_REQUIRES(mu_);
   // Makes sure that an empty round is ready to follow the current one, so that neither a take nor a
   // reset needs memory.
   void ReserveRound() CONDACC_REQUIRES(mu_);
@@ -241,7 +257,7 @@ class Accumulator {
   // Returns an error if the take cannot be served at the current global step.
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
   bool HasEnoughFor(const Take& take) const CONDACC_REQUIRES(mu_) {
-    return round_->num_accumulated >= take.num_required;
+    return round_->num_accumulated() >= take.num_required;
   }
   bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {
     return !take.global_step.has_value() || *take.global_step == step_counter_.global_step();
@@ -269,7 +285,7 @@ class Accumulator {
   // round is unchanged.
   Status PrepareTake(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Allocates that memory. Needs no lock as long as no other thread works on the sum.
-  static Status AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept;
+  static Status AllocateFor(const Take& take, Round* round, Workspace& workspace) noexcept;
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Frees the gradients of a discarded round.
@@ -295,11 +311,12 @@ class Accumulator {
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Copies early gradients of a sum to their places in the bytes of a state.
-  Status CopyEarly(const RoundSum& sum, const std::vector<SavedGradient>& early,
-                   const SumPlaces& places, char* bytes, Workspace& workspace) const;
-  // Appends saved gradients to a sum of which they were the early ones.
-  Status AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) const;
+  // Copies early gradients to their places in the bytes of a state.
+  Status CopyEarly(const std::vector<SavedGradient>& early, const SumPlaces& places, char* bytes,
+                   Workspace& workspace) const;
+  // Adds saved early gradients to a round that has the saved sum.
+  Status AddEarly(const std::vector<SavedGradient>& saved, Workspace& workspace,
+                  Round* round) const;
   // Writes a state whose sum has yet to be copied, unlocked.
   Status WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
                     const StateAllocator& allocate) const noexcept;

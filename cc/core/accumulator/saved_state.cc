@@ -181,15 +181,12 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
   writer->Put(state.global_step);
   writer->Put(state.num_dropped);
   writer->Put(state.last_dropped_step);
-  writer->Put(state.sum.num_accumulated);
+  writer->Put(state.sum.num_gradients);
   writer->Put(state.sum.total_weight);
   writer->Put<uint64_t>(state.contributors.size());
-  for (size_t i = 0; i < state.contributors.size(); ++i) {
-    writer->Put(state.contributors[i]);
-    if (options.in_order_of_contributors()) writer->Put(state.sum.arrivals[i].weight);
-  }
-  writer->Put<uint64_t>(state.sum.early.size());
-  if (state.sum.num_ready() > 0) {
+  for (const int64_t contributor : state.contributors) writer->Put(contributor);
+  writer->Put<uint64_t>(state.early.size());
+  if (state.sum.num_gradients > 0) {
     const Shape& shape = state.sum.shape;
     writer->PutShape(shape);
     if (kind == SumKind::kSparse) {
@@ -200,8 +197,9 @@ void Put(SumKind kind, const SumOptions& options, const SavedState& state, size_
     places->values = writer->Place(NumBytes(SumTypeOf(options.type), shape));
   }
   places->early.clear();
-  for (const SavedGradient& gradient : state.sum.early) {
+  for (const SavedGradient& gradient : state.early) {
     const Shape& shape = gradient.shape;
+    writer->Put(gradient.weight);
     writer->PutShape(shape);
     SumPlaces::Early& place = places->early.emplace_back();
     if (kind == SumKind::kSparse) {
@@ -231,30 +229,27 @@ Status ReadCounts(StateReader* reader, SavedState* state) {
   state->num_dropped = reader->Get<int64_t>();
   state->last_dropped_step = reader->Get<int64_t>();
   SavedSum& sum = state->sum;
-  sum.num_accumulated = reader->Get<int64_t>();
+  sum.num_gradients = reader->Get<int64_t>();
   sum.total_weight = reader->Get<double>();
   if (reader->has_failed()) return Damaged("it is cut off");
   if (state->num_dropped < 0 || state->num_dropped > kMaxCount) {
     return Damaged("expected a number of dropped gradients, got " +
                    std::to_string(state->num_dropped));
   }
-  if (sum.num_accumulated < 0 || sum.num_accumulated > kMaxCount) {
+  if (sum.num_gradients < 0 || sum.num_gradients > kMaxCount) {
     return Damaged("expected a number of accumulated gradients, got " +
-                   std::to_string(sum.num_accumulated));
+                   std::to_string(sum.num_gradients));
   }
   // A total of finite weights may be infinite.
   const bool is_total = sum.total_weight >= 0 && !std::signbit(sum.total_weight);
-  if (is_total && (sum.num_accumulated > 0 || sum.total_weight == 0)) return Status();
+  if (is_total && (sum.num_gradients > 0 || sum.total_weight == 0)) return Status();
   return Damaged("expected a weight of gradients that is not negative, got " +
                  std::to_string(sum.total_weight));
 }
 
-Status ReadContributors(StateReader* reader, bool in_order, SavedState* state) {
+Status ReadContributors(StateReader* reader, SavedState* state) {
   const auto size = reader->Get<uint64_t>();
   if (size > reader->num_left() / sizeof(int64_t)) return Damaged("it is cut off");
-  if (size > static_cast<uint64_t>(state->sum.num_accumulated)) {
-    return Damaged("got more contributors than gradients: " + std::to_string(size));
-  }
   std::vector<int64_t>& contributors = state->contributors;
   contributors.reserve(size);
   for (uint64_t i = 0; i < size; ++i) {
@@ -263,29 +258,32 @@ Status ReadContributors(StateReader* reader, bool in_order, SavedState* state) {
       return Damaged("got contributor " + std::to_string(contributor) + " out of order");
     }
     contributors.push_back(contributor);
-    if (in_order) state->sum.arrivals.push_back({contributor, reader->Get<double>()});
   }
   return Status();
 }
 
-// Checks the contributors and their weights if gradients are added in the order of contributors.
-Status CheckArrivals(const SavedState& state, int64_t num_contributors, uint64_t num_early) {
-  const SavedSum& sum = state.sum;
-  const size_t size = sum.arrivals.size();
-  const bool counts_fit = size == static_cast<uint64_t>(sum.num_accumulated) && num_early <= size;
-  if (!counts_fit) return Damaged("its numbers of contributors and of gradients do not fit");
-  double total_weight = 0;
-  for (size_t i = 0; i < size; ++i) {
-    const auto& [contributor, weight] = sum.arrivals[i];
-    total_weight += weight;
-    const bool is_early = i >= size - num_early;
-    const bool fits = contributor < num_contributors && IsWeight(weight) &&
-                      (contributor > static_cast<int64_t>(i)) == is_early;
-    if (!fits) return Damaged("got contributor " + std::to_string(contributor) + " out of order");
+// Checks the contributors against the numbers of gradients.
+Status CheckContributors(const SavedState& state, int64_t num_contributors, uint64_t num_early) {
+  const std::vector<int64_t>& contributors = state.contributors;
+  const size_t size = contributors.size();
+  const auto num_gradients = static_cast<uint64_t>(state.sum.num_gradients);
+  if (num_contributors == 0) {
+    if (num_early != 0) return Damaged("expected no early gradients");
+    if (size <= num_gradients) return Status();
+    return Damaged("got more contributors than gradients: " + std::to_string(size));
   }
-  if (total_weight == sum.total_weight) return Status();
-  return Damaged("expected the total of the weights of its contributors, got " +
-                 std::to_string(sum.total_weight));
+  if (num_early > size || size - num_early != num_gradients) {
+    return Damaged("its numbers of contributors and of gradients do not fit");
+  }
+  for (size_t i = 0; i < size; ++i) {
+    const bool is_early = i >= num_gradients;
+    if (contributors[i] < num_contributors &&
+        (contributors[i] > static_cast<int64_t>(i)) == is_early) {
+      continue;
+    }
+    return Damaged("got contributor " + std::to_string(contributors[i]) + " out of order");
+  }
+  return Status();
 }
 
 // Reads the shape of values, their indices and weights as far as they have any, and the values.
@@ -313,13 +311,15 @@ Status ReadSumAndEarly(StateReader* reader, bool is_sparse, ElementType type, ui
                        SavedState* state) {
   SavedSum& sum = state->sum;
   Status status;
-  if (static_cast<uint64_t>(sum.num_accumulated) > num_early) {
+  if (sum.num_gradients > 0) {
     status = ReadValues(reader, SumTypeOf(type), &sum.shape, is_sparse ? &sum.indices : nullptr,
                         &sum.weights, &sum.values);
   }
-  sum.early.reserve(num_early);
-  while (status.ok() && sum.early.size() < num_early) {
-    SavedGradient& gradient = sum.early.emplace_back();
+  for (size_t i = 0; i < num_early && status.ok(); ++i) {
+    SavedGradient& gradient = state->early.emplace_back();
+    gradient.contributor = state->contributors[state->contributors.size() - num_early + i];
+    gradient.weight = reader->Get<double>();
+    if (!IsWeight(gradient.weight)) return Damaged("got a bad weight of an early gradient");
     status = ReadValues(reader, type, &gradient.shape, is_sparse ? &gradient.indices : nullptr,
                         nullptr, &gradient.values);
   }
@@ -371,16 +371,11 @@ Status ReadState(const char* bytes, size_t num_bytes, SumKind kind, const SumOpt
   if (size != num_bytes) {
     return Damaged("expected " + std::to_string(size) + " bytes, got " + std::to_string(num_bytes));
   }
-  const bool in_order = options.in_order_of_contributors();
   Status status = ReadCounts(&reader, state);
-  if (status.ok()) status = ReadContributors(&reader, in_order, state);
+  if (status.ok()) status = ReadContributors(&reader, state);
   if (!status.ok()) return status;
   const auto num_early = reader.Get<uint64_t>();
-  if (in_order) {
-    status = CheckArrivals(*state, options.num_contributors, num_early);
-  } else if (num_early != 0) {
-    return Damaged("expected no early gradients");
-  }
+  status = CheckContributors(*state, options.num_contributors, num_early);
   if (status.ok()) {
     status = ReadSumAndEarly(&reader, kind == SumKind::kSparse, options.type, num_early, state);
   }

@@ -4,14 +4,15 @@
 //   magic: 8 bytes; version: uint32; kind: uint32; dtype: uint32; reduction: uint32;
 //   num_contributors: int64; num_bytes: uint64;
 //   the accumulator's shape;
-//   global_step, num_dropped, last_dropped_step, num_accumulated: int64; total_weight: double;
+//   global_step, num_dropped, last_dropped_step: int64;
+//   the number of the gradients that are not early: int64, and their total weight: double;
 //   the number of contributors of whom there are gradients: uint64, and, in ascending order, each
-//   of them (int64) and, if num_contributors is not 0, the weight of its gradient (double);
+//   of them (int64);
 //   the number of early gradients: uint64;
 //   if some gradients are not early: the shape of the sum's values, and its indices (int64),
 //   weights (double) and values;
-//   of each early gradient, which is that of one of the last contributors: the shape of its values,
-//   its indices, and its values.
+//   of each early gradient, which is that of one of the last contributors: its weight (double), the
+//   shape of its values, its indices, and its values.
 // Indices, weights of rows and values begin at multiples of 64 bytes, and dense gradients have only
 // values. A shape is its rank and its dimensions, all int64. An unknown rank or dimension is -1.
 // The values of a sum are of the type in which sums are kept: float32 for float16 and bfloat16.
@@ -19,7 +20,7 @@
 //
 // If `num_contributors` is not 0, gradients are added in the order of their contributors, and the
 // sum is that of the first contributors of which none is missing. The others are early; see
-// GradientOrder.
+// RoundSum.
 //
 // The bytes depend on what was accumulated, and not on how much of it had been folded.
 #ifndef CONDACC_CORE_ACCUMULATOR_SAVED_STATE_H_
@@ -41,7 +42,11 @@ struct SavedState {
   int64_t num_dropped = 0;
   int64_t last_dropped_step = 0;
   std::vector<int64_t> contributors;  // Those of the round's gradients, in ascending order.
-  SavedSum sum;  // Its counts and its total weight are 0 if nothing is accumulated.
+  SavedSum sum;  // Its counts and its total weight are 0 if it has no gradients.
+  // The gradients of the last contributors, if they are early.
+  std::vector<SavedGradient> early;
+
+  int64_t num_accumulated() const { return sum.num_gradients + static_cast<int64_t>(early.size()); }
 };
 
 // Returns the size of a state of an accumulator with these options, and sets the offsets of the

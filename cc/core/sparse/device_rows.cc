@@ -5,27 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <list>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
-namespace {
-
-std::vector<const Gradient*> FirstOf(const std::list<Gradient>& gradients, size_t size) {
-  std::vector<const Gradient*> first;
-  first.reserve(size);
-  for (auto g = gradients.begin(); first.size() < size; ++g) first.push_back(&*g);
-  return first;
-}
-
-}  // namespace
-
-Status DeviceRows::AddSources(const GradientRefs& gradients, DeviceMergeArgs* args) {
+Status DeviceRows::AddSources(const Addends& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
     args->sources.push_back({static_cast<const int64_t*>(merged_.rows.indices.data()),
@@ -34,8 +21,8 @@ Status DeviceRows::AddSources(const GradientRefs& gradients, DeviceMergeArgs* ar
     args->num_merged = args->num_entries = merged_.num_rows;
   }
   int64_t max_index_bound = max_index_bound_;
-  for (const Gradient* gradient : gradients) {
-    const Gradient& g = *gradient;
+  for (const Addend* gradient : gradients) {
+    const Addend& g = *gradient;
     max_index_bound =
         g.index_bound < 0 || max_index_bound < 0 ? -1 : std::max(max_index_bound, g.index_bound);
     const auto size = static_cast<int64_t>(g.index_span.size);
@@ -52,8 +39,7 @@ Status DeviceRows::AddSources(const GradientRefs& gradients, DeviceMergeArgs* ar
   return Status();
 }
 
-Status DeviceRows::StartMerging(const GradientRefs& gradients, Workspace& workspace,
-                                Merging* merging) {
+Status DeviceRows::StartMerging(const Addends& gradients, Workspace& workspace, Merging* merging) {
   DeviceMergeArgs& args = merging->args;
   args.layout = format_.layout;
   Status status = AddSources(gradients, &args);
@@ -69,22 +55,22 @@ Status DeviceRows::StartMerging(const GradientRefs& gradients, Workspace& worksp
   return status.ok() ? CheckReport(merging->report, gradients, workspace) : status;
 }
 
-Status DeviceRows::CheckReport(const DeviceMergeReport& report, const GradientRefs& gradients,
+Status DeviceRows::CheckReport(const DeviceMergeReport& report, const Addends& gradients,
                                Workspace& workspace) const {
   if (report.bad_entry < 0) return Status();
   int64_t end = merged_.num_rows;
-  const auto has_bad_entry = [&](const Gradient* gradient) {
+  const auto has_bad_entry = [&](const Addend* gradient) {
     end += static_cast<int64_t>(gradient->index_span.size);
     return end > report.bad_entry;
   };
   const auto bad = std::find_if(gradients.begin(), gradients.end(), has_bad_entry);
   if (bad != gradients.end()) {
-    const Gradient& g = **bad;
+    const Addend& g = **bad;
     const size_t size = g.index_span.size;
     std::vector<int64_t> indices(size);
     Status status = workspace.CopyNow(g.index_span.data, size * sizeof(int64_t), indices.data());
     if (status.ok()) {
-      status = CheckMergedIndices({indices.data(), size}, g.index_bound, g.contributor);
+      status = CheckAcceptedIndices({indices.data(), size}, g.index_bound, g.contributor);
     }
     if (!status.ok()) return status;
   }
@@ -110,33 +96,27 @@ Status DeviceRows::WriteRows(const Merging& merging, Workspace& workspace, Merge
   return status.ok() && output.num_rows > 0 ? workspace.Write(merging.args, output) : status;
 }
 
-bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
+bool DeviceRows::Fold(const Addends& gradients, Workspace& workspace) {
   if (!failure_.ok()) return true;  // The round is lost.
-  try {
-    Merging merging;
-    Merged merged;
-    Status status = StartMerging(FirstOf(*gradients, gradients->size()), workspace, &merging);
-    if (status.ok()) status = WriteRows(merging, workspace, &merged);
-    if (status.code() == StatusCode::kResourceExhausted) return false;
-    // After any other error, the gradients are lost, and the take of the round reports the error.
-    if (status.ok()) {
-      merged_ = std::move(merged);
-    } else {
-      Note(std::move(status));
-    }
-  } catch (const std::bad_alloc&) {
-    return false;
+  Merging merging;
+  Merged merged;
+  Status status = StartMerging(gradients, workspace, &merging);
+  if (status.ok()) status = WriteRows(merging, workspace, &merged);
+  if (status.code() == StatusCode::kResourceExhausted) return false;
+  // After any other error, the gradients are lost, and the take of the round reports the error.
+  if (status.ok()) {
+    merged_ = std::move(merged);
+  } else {
+    Note(std::move(status));
   }
   return true;
 }
 
-Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, double total_weight,
+Status DeviceRows::PrepareFinish(const Addends& pending, double total_weight,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
   Status status;
-  if (failure_.ok()) {
-    status = StartMerging(FirstOf(*pending, pending->size()), workspace, &output->merging);
-  }
+  if (failure_.ok()) status = StartMerging(pending, workspace, &output->merging);
   if (status.code() == StatusCode::kInvalidArgument) Note(std::move(status));
   if (failure_.ok()) {
     const int64_t num_rows = output->merging.report.num_rows;
@@ -163,9 +143,8 @@ Value DeviceRows::Finish(Workspace& workspace) {
   return value;
 }
 
-void DeviceRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved,
-                           double total_weight) {
-  saved_gradients_ = FirstOf(pending, num_saved);
+void DeviceRows::BeginSave(const Addends& pending, double total_weight) {
+  saved_gradients_ = pending;
   saved_weight_ = total_weight;
 }
 

@@ -4,10 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/round_sum.h"
@@ -38,13 +36,13 @@ class DeviceRows {
 
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
 
-  bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
+  bool Fold(const Addends& gradients, Workspace& workspace);
 
-  void BeginSave(const std::list<Gradient>& pending, size_t num_saved, double total_weight);
+  void BeginSave(const Addends& pending, double total_weight);
   Status RunSave(Workspace& workspace, SumPlacer place);
   Status Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace);
 
-  Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
+  Status PrepareFinish(const Addends& pending, double total_weight, Workspace& workspace);
   const Shape& value_shape() const { return output_->value.shape; }
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
@@ -57,8 +55,6 @@ class DeviceRows {
 
  private:
   static constexpr int64_t kMaxEntries = (int64_t{1} << kNumEntryBits) - 1;
-
-  using GradientRefs = std::vector<const Gradient*>;
 
   struct Merged {
     int64_t num_rows = 0;
@@ -79,16 +75,16 @@ class DeviceRows {
   // These may also throw std::bad_alloc.
   // Sorts the entries of the merged rows and of `gradients`. Returns InvalidArgument if an index is
   // bad.
-  Status StartMerging(const GradientRefs& gradients, Workspace& workspace, Merging* merging);
+  Status StartMerging(const Addends& gradients, Workspace& workspace, Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
-  Status AddSources(const GradientRefs& gradients, DeviceMergeArgs* args);
+  Status AddSources(const Addends& gradients, DeviceMergeArgs* args);
   // Writes the rows of which StartMerging() has sorted the entries.
   Status WriteRows(const Merging& merging, Workspace& workspace, Merged* rows) const;
   // Allocates memory for this many rows.
   Status AllocateRows(int64_t num_rows, Workspace& workspace, Merged* rows) const;
   // Returns InvalidArgument if the device has found a bad index. Then reads the indices of the
   // gradient that has it, for the text.
-  Status CheckReport(const DeviceMergeReport& report, const GradientRefs& gradients,
+  Status CheckReport(const DeviceMergeReport& report, const Addends& gradients,
                      Workspace& workspace) const;
   // Records an error that makes the round invalid, if it is the first.
   void Note(Status status) {
@@ -100,7 +96,7 @@ class DeviceRows {
   Merged merged_;
   int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far, or -1 if one has none.
   Status failure_;
-  GradientRefs saved_gradients_;  // Set from BeginSave() to RunSave().
+  Addends saved_gradients_;  // Set from BeginSave() to RunSave().
   double saved_weight_ = 0;
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };

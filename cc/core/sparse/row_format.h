@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/sum_options.h"
@@ -14,6 +15,9 @@
 #include "cc/core/base/status.h"
 
 namespace condacc {
+
+// Gradients in the order in which they are added.
+using Addends = std::vector<Addend*>;
 
 // One slice of one gradient's values. Merges sort entries instead of the slices themselves.
 struct SliceEntry {

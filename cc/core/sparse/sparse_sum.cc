@@ -1,7 +1,6 @@
 #include "cc/core/sparse/sparse_sum.h"
 
-#include <algorithm>
-#include <iterator>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -14,6 +13,14 @@ namespace condacc {
 namespace {
 
 constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even without rows.
+
+// Returns the addresses of the gradients.
+Addends AddressesOf(std::list<Addend>* gradients) {
+  Addends addresses;
+  addresses.reserve(gradients->size());
+  for (Addend& gradient : *gradients) addresses.push_back(&gradient);
+  return addresses;
+}
 
 // Moves the gradient's indices to memory that may be kept, as int64. Returns InvalidArgument if
 // there are 2**num_bits or more.
@@ -41,13 +48,12 @@ Status KeepIndices(int num_bits, Workspace& workspace, Gradient* gradient) {
 }  // namespace
 
 template <class Rows>
-Status SparseSum<Rows>::Check(const Gradient& gradient) const {
+Status SparseSum<Rows>::Check(const Gradient& gradient, const Shape* early) const {
   if (!Rows::kIsHost && gradient.weight != 1 && options_.reduction == Reduction::kMean) {
     return Status(StatusCode::kInvalidArgument,
                   "On a GPU, sparse gradients with weights have no MEAN: use GLOBAL_MEAN or SUM");
   }
-  return CheckSparseShapes(gradient, options_.shape,
-                           order_.size() == 0 ? nullptr : &format_.values);
+  return CheckSparseShapes(gradient, options_.shape, is_empty_ ? early : &format_.values);
 }
 
 template <class Rows>
@@ -69,29 +75,15 @@ Status SparseSum<Rows>::Supply([[maybe_unused]] Missing missing, Workspace& work
 
 template <class Rows>
 Appended SparseSum<Rows>::Append(Gradient&& gradient) {
-  CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
-  const size_t bytes = BytesOf(gradient);
-  if (order_.size() == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
-  order_.Reserve();
-  if (options_.in_order_of_contributors()) early_.reserve(order_.arrivals().capacity());
+  CONDACC_INVARIANT(gradient.is_kept);
+  const size_t bytes = kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
+                       NumBytes(options_.type, gradient.shape);
+  if (is_empty_) format_ = RowFormat::Of(options_.type, gradient.shape);
   pending_.push_back(std::move(gradient));
+  is_empty_ = false;
+  total_weight_ += pending_.back().weight;
+  pending_bytes_ += bytes;
   Hold(bytes);
-  return PutInOrder();
-}
-
-template <class Rows>
-Appended SparseSum<Rows>::PutInOrder() noexcept {
-  const auto last = std::prev(pending_.end());
-  const auto next = early_.begin() + static_cast<std::ptrdiff_t>(order_.NumEarlyBefore(*last));
-  if (next != early_.end()) pending_.splice(*next, pending_, last);
-  const size_t num_ready = order_.Add(*last);
-  if (num_ready == 0) {
-    early_.insert(next, last);
-    return Appended::kEarly;
-  }
-  // The gradient and the early ones that it has made ready are now the end of the ready ones.
-  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(num_ready - 1));
-  for (auto ready = last; ready != FirstEarly(); ++ready) pending_bytes_ += BytesOf(*ready);
   return Appended::kPending;
 }
 
@@ -105,18 +97,18 @@ Advice SparseSum<Rows>::Advise(const NextTake& next_take) const {
 template <class Rows>
 int64_t SparseSum<Rows>::BeginFold() noexcept {
   CONDACC_INVARIANT(num_pending() > 0 && folding_.empty());
-  if (order_.num_early() == 0) {
-    folding_.swap(pending_);
-  } else {
-    folding_.splice(folding_.end(), pending_, pending_.begin(), FirstEarly());
-  }
+  folding_.swap(pending_);
   folding_bytes_ = std::exchange(pending_bytes_, 0);
   return static_cast<int64_t>(folding_.size());
 }
 
 template <class Rows>
 void SparseSum<Rows>::RunFold(Workspace& workspace) noexcept {
-  has_folded_ = rows_.Fold(&folding_, OfRows(workspace));
+  try {
+    has_folded_ = rows_.Fold(AddressesOf(&folding_), OfRows(workspace));
+  } catch (const std::bad_alloc&) {
+    has_folded_ = false;
+  }
   if (!has_folded_) return;
   folding_.clear();
   workspace.NoteFreed(folding_bytes_);
@@ -136,23 +128,9 @@ bool SparseSum<Rows>::EndFold() noexcept {
 }
 
 template <class Rows>
-Status SparseSum<Rows>::BeginSave(SavedSum* saved) {
-  saved->total_weight = order_.TotalWeight();
-  rows_.BeginSave(pending_, num_pending(), saved->total_weight);
-  for (auto early = FirstEarly(); early != pending_.end(); ++early) {
-    saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
-                            static_cast<const char*>(early->values.data()), early->index_bound,
-                            early->contributor});
-  }
-  if (options_.in_order_of_contributors()) saved->arrivals = order_.arrivals();
-  return Status();
-}
-
-template <class Rows>
-Status SparseSum<Rows>::CheckEarly(const SavedGradient& early, const int64_t* indices) const {
-  if (Rows::kIsHost) return Status();  // Supply() has checked them.
-  const auto size = static_cast<size_t>(early.shape.dim(0));
-  return CheckMergedIndices({indices, size}, early.index_bound, early.contributor);
+double SparseSum<Rows>::BeginSave() {
+  rows_.BeginSave(AddressesOf(&pending_), total_weight_);
+  return total_weight_;
 }
 
 template <class Rows>
@@ -165,9 +143,20 @@ Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
   format_ = RowFormat::Of(options_.type, saved.shape);
   status = rows_.Restore(saved, IndexBound(like, options_.shape), OfRows(workspace));
   if (!status.ok()) return status;
-  order_.AddFirst(saved.num_ready(), saved.arrivals, saved.total_weight);
+  is_empty_ = false;
+  total_weight_ = saved.total_weight;
   num_merged_ = rows_.num_rows();
   return status;
+}
+
+template <class Rows>
+Status SparseSum<Rows>::PrepareFinish(std::vector<Gradient*> early, Workspace& workspace) {
+  if (is_empty_) format_ = RowFormat::Of(options_.type, early[0]->shape);
+  Addends gradients = AddressesOf(&pending_);
+  gradients.insert(gradients.end(), early.begin(), early.end());
+  double total_weight = total_weight_;
+  for (const Gradient* gradient : early) total_weight += gradient->weight;
+  return rows_.PrepareFinish(gradients, total_weight, OfRows(workspace));
 }
 
 template <class Rows>
@@ -175,17 +164,10 @@ void SparseSum<Rows>::Clear() noexcept {
   Hold(-held_bytes_);
   pending_.clear();
   pending_bytes_ = 0;
-  order_.Clear();
-  early_.clear();
+  is_empty_ = true;
+  total_weight_ = 0;
   rows_.Clear();
   num_merged_ = 0;
-}
-
-template <class Rows>
-size_t SparseSum<Rows>::BytesOf(const Gradient& gradient) const {
-  const auto elements = static_cast<size_t>(gradient.shape.num_elements());
-  return kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
-         elements * SizeOf(options_.type);
 }
 
 template class SparseSum<HostRows>;

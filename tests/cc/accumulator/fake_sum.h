@@ -73,11 +73,11 @@ class FakeSum final : public RoundSum {
   // The size of the last result that the last call of Advise() was given.
   static inline std::atomic<size_t> last_result_bytes{0};
 
-  Status Check(const Gradient& gradient) const override {
+  Status Check(const Gradient& gradient, const Shape* /*early*/) const override {
     const bool fits = FakeGradient::In(gradient).fits;
     return fits ? Status() : Status(StatusCode::kInvalidArgument, "It does not fit");
   }
-  Missing MissingFrom(const Gradient& gradient) const override {
+  Missing MissingFrom(const Gradient& gradient, bool /*is_early*/) const override {
     return FakeGradient::In(gradient).lacks_memory ? Missing::kResultMemory : Missing::kNothing;
   }
   Status Supply(Missing, Workspace& workspace, Gradient* gradient) const override {
@@ -114,7 +114,8 @@ class FakeSum final : public RoundSum {
     return has_folded_;
   }
   bool needs_preparation() const override { return prepares_; }
-  Status PrepareFinish(Workspace& workspace) override {
+  Status PrepareFinish(std::vector<Gradient*> /*early*/, Workspace& workspace) override {
+    if (!prepares_) return Status();
     EXPECT_FALSE(is_prepared_);
     const Status status = Work(workspace);
     num_prepared_ = added_.size() + pending_.size();

@@ -50,7 +50,7 @@ class SparseSumTest : public testing::TestWithParam<bool> {
     const bool succeeded = sum_->EndFold();
     ASSERT_TRUE(succeeded);
   }
-  Status Prepare() { return sum_->PrepareFinish(workspace_); }
+  Status Prepare() { return sum_->PrepareFinish({}, workspace_); }
   int64_t count() const { return static_cast<int64_t>(gradients_.size()); }
 
   Slices Finish() {

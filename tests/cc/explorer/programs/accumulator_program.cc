@@ -100,6 +100,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
   faults.slow_percent = Chance(66) ? 0 : 30;
   history_.device_fails = Gradients::kRefusesLate && Chance(12);
   faults.failed_percent = history_.device_fails ? 10 : 0;
+  history_.takes_need_memory = num_contributors_ > 0 && refuse_new_percent_ > 0;
   SetWorkspaceFaults(faults);
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
@@ -421,12 +422,12 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   SavedState state;
   status = ReadState(bytes.get(), size, kSumKind, accumulator_->options().sum, &state);
   if (!status.ok()) Fail("a state cannot be read: " + status.message());
-  save->result = state.sum.num_accumulated;
+  save->result = state.num_accumulated();
   if constexpr (kIsDense) {
     bool is_wrong = false;
     GradientSet saved =
-        state.sum.num_ready() > 0 ? gradients_.SetInSaved(state.sum.values, &is_wrong) : 0;
-    for (const SavedGradient& early : state.sum.early) saved |= gradients_.SetInEarly(early.values);
+        state.sum.num_gradients > 0 ? gradients_.SetInSaved(state.sum.values, &is_wrong) : 0;
+    for (const SavedGradient& early : state.early) saved |= gradients_.SetInEarly(early.values);
     if (save->result > 0) save->saved_gradients = saved;
     if (is_wrong) Fail("a saved sum is wrong");
   }
