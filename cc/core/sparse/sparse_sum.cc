@@ -12,7 +12,8 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even without rows.
+// Counted for each gradient, even without rows: a node of a list, as the allocator rounds it.
+constexpr size_t kBookkeepingBytes = sizeof(Addend) + 4 * sizeof(void*);
 
 // Returns the addresses of the gradients.
 Addends AddressesOf(std::list<Addend>* gradients) {

@@ -110,6 +110,13 @@ TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
   EXPECT_EQ(Finish(), Expected());
 }
 
+TEST_P(SparseSumTest, TinyGradientsCountWithWhatIsKeptOfThem) {
+  EXPECT_LE(sizeof(Addend), 160u);
+  Append(100, /*size=*/0);
+  EXPECT_GE(budget_.num_held(), 100 * sizeof(Addend));
+  EXPECT_LE(budget_.num_held(), 100 * (sizeof(Addend) + 64));
+}
+
 // Gradients held beside those of a fold add to the peak, so fewer may come than before the fold.
 TEST_P(SparseSumTest, DuringAFoldLessIsHeldThanWithoutOne) {
   options_.fold_bytes = 1;

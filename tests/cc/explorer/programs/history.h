@@ -93,8 +93,8 @@ struct History {
   int num_contributors = 0;
   // Bad indices are found only when gradients are merged, and then their round is lost.
   bool refuses_late = false;
-  // A take needs memory for the addresses of gradients that came before those of lower contributors,
-  // and may be refused it.
+  // A take needs memory for the addresses of gradients that came before those of lower
+  // contributors, and may be refused it.
   bool takes_need_memory = false;
   bool device_fails = false;  // Then a round may end with an error, and its gradients are lost.
   bool loses_count = false;   // It is not known how many gradients were lost or discarded.
