@@ -121,14 +121,12 @@ class Accumulator {
   // frees them afterwards.
   int64_t Reset(int64_t global_step, bool only_forward = false) CONDACC_EXCLUDES(mu_);
 
-  // Allocates memory for a state of `num_bytes` bytes, aligned to 64 bytes.
-  using StateAllocator = std::function<Status(size_t num_bytes, char** memory)>;
   // Writes the state (steps, counts, contributors and the sum; see saved_state.h) to memory that it
   // asks for once. Waits until no other thread works on the sum. While the sum is copied, gradients
   // may be applied, which are then not in the state. All folds and takes wait for the copy, so
   // applies may wait if too much is pending. Changes nothing. Returns ResourceExhausted if memory
   // is refused, and the error with which the take of the round would fail.
-  Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
+  Status Save(Workspace& workspace, StateMemory::Allocator allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a
   // state. Otherwise does what Reset() does, and serves the front take if the restored round has
@@ -311,15 +309,12 @@ class Accumulator {
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Copies early gradients to their places in the bytes of a state.
-  Status CopyEarly(const std::vector<SavedGradient>& early, const SumPlaces& places, char* bytes,
-                   Workspace& workspace) const;
   // Adds saved early gradients to a round that has the saved sum.
   Status AddEarly(const std::vector<SavedGradient>& saved, Workspace& workspace,
                   Round* round) const;
   // Writes a state whose sum has yet to be copied, unlocked.
   Status WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
-                    const StateAllocator& allocate) const noexcept;
+                    StateMemory::Allocator allocate) const noexcept;
 
   // Schedules the next report in case the take waits for so long.
   void WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)

@@ -20,7 +20,7 @@ Status CopyOf(ElementType type, const char* values, const Shape& shape, Workspac
 
 }  // namespace
 
-Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
+Status Accumulator::Save(Workspace& workspace, StateMemory::Allocator allocate) {
   SavedState state;
   Call call(&mu_, workspace);
   while (round_->work != Work::kNone) changed_.Wait(&mu_);
@@ -57,24 +57,6 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   return status.ok() ? status : Error(status.code(), status.message());
 }
 
-Status Accumulator::CopyEarly(const std::vector<SavedGradient>& early, const SumPlaces& places,
-                              char* bytes, Workspace& workspace) const {
-  Status status;
-  for (size_t i = 0; i < early.size() && status.ok(); ++i) {
-    const SavedGradient& gradient = early[i];
-    const SumPlaces::Early& place = places.early[i];
-    status = workspace.CopyNow(gradient.values, NumBytes(options_.sum.type, gradient.shape),
-                               bytes + place.values);
-    if (!status.ok() || gradient.indices == nullptr) continue;
-    const auto num_rows = static_cast<size_t>(gradient.shape.dim(0));
-    auto* const indices = reinterpret_cast<int64_t*>(bytes + place.indices);
-    status = workspace.CopyNow(gradient.indices, num_rows * sizeof(int64_t), indices);
-    if (!status.ok()) continue;
-    status = CheckAcceptedIndices({indices, num_rows}, gradient.index_bound, gradient.contributor);
-  }
-  return status;
-}
-
 Status Accumulator::AddEarly(const std::vector<SavedGradient>& saved, Workspace& workspace,
                              Round* round) const {
   RoundSum& sum = *round->sum;
@@ -104,25 +86,13 @@ Status Accumulator::AddEarly(const std::vector<SavedGradient>& saved, Workspace&
 }
 
 Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
-                               const StateAllocator& allocate) const noexcept {
+                               StateMemory::Allocator allocate) const noexcept {
   std::sort(state->contributors.begin(), state->contributors.end());
-  const auto write = [&](const Shape& shape, SumMemory* memory) {
-    state->sum.shape = shape;
-    SumPlaces places;
-    const size_t num_bytes = SizeOfState(sum.kind(), options_.sum, *state, &places);
-    char* bytes = nullptr;
-    Status status = allocate(num_bytes, &bytes);
-    if (!status.ok()) return status;
-    WriteState(sum.kind(), options_.sum, *state, bytes);
-    status = CopyEarly(state->early, places, bytes, workspace);
-    memory->indices = reinterpret_cast<int64_t*>(bytes + places.indices);
-    memory->weights = reinterpret_cast<double*>(bytes + places.weights);
-    memory->values = bytes + places.values;
-    return status;
-  };
+  StateMemory memory(sum.kind(), options_.sum, *state, allocate);
   try {
-    SumMemory unused;
-    return state->sum.num_gradients > 0 ? sum.RunSave(workspace, write) : write(Shape(), &unused);
+    const Status status =
+        state->sum.num_gradients > 0 ? sum.RunSave(workspace, memory) : memory.AllocateWithoutSum();
+    return status.ok() ? memory.WriteEarly(workspace) : status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "Out of memory");
   }

@@ -14,7 +14,6 @@
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
-#include "cc/core/base/function_ref.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 
@@ -72,8 +71,7 @@ struct SumMemory {
   double* weights = nullptr;
   void* values = nullptr;
 };
-// Supplies memory for a sum whose values have this shape, aligned to 64 bytes.
-using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
+class StateMemory;  // Supplies such memory; see saved_state.h.
 
 // Gradients are added in the order in which they are appended. If SumOptions demands the order of
 // contributors, the accumulator appends a gradient after those of all lower contributors; until
@@ -137,7 +135,7 @@ class RoundSum {
   // Unlocked: asks for memory once, and writes the sum of the noted gradients to it, of which there
   // are some. Changes nothing. Returns an error if memory is refused, if an earlier fold has
   // failed, or if an index is found to be bad. May throw std::bad_alloc.
-  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
+  virtual Status RunSave(Workspace& /*workspace*/, StateMemory& /*memory*/) { return Status(); }
   virtual void EndSave() {}
   // Unlocked: makes an empty sum the saved one. Returns InvalidArgument if that does not fit the
   // options, whose kind and type it has. After an error, only Clear() may follow. May throw

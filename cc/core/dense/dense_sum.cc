@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/accumulator/saved_state.h"
 #include "cc/core/base/invariant.h"
 
 namespace condacc {
@@ -168,23 +169,23 @@ double DenseSum::BeginSave() {
   return total_weight_;
 }
 
-Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
+Status DenseSum::RunSave(Workspace& workspace, StateMemory& memory) {
   // Append() may run at the same time, so only members that it leaves alone are used here.
   if (!failure_.ok()) return failure_;
-  SumMemory memory;
-  Status status = place(shape_, &memory);
+  SumMemory sum;
+  Status status = memory.Allocate(shape_, &sum);
   Buffer on_device;
   const ElementType type = SumTypeOf(options_.type);
   if (status.ok() && !options_.is_in_host_memory) {
     status = workspace.Allocate(type, shape_, &on_device);
   }
   if (!status.ok()) return status;
-  save_.out = on_device ? on_device.data() : memory.values;
+  save_.out = on_device ? on_device.data() : sum.values;
   save_.out_is_float32 = SumsInFloat32(options_.type);
   workspace.Add(RunFirstPasses(save_, workspace));
   status = workspace.TakeFailure();
   if (!status.ok() || !on_device) return status;
-  return workspace.CopyNow(on_device.data(), num_elements_ * SizeOf(type), memory.values);
+  return workspace.CopyNow(on_device.data(), num_elements_ * SizeOf(type), sum.values);
 }
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {

@@ -42,7 +42,7 @@ class DenseSum final : public RoundSum {
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
   double BeginSave() override;
-  Status RunSave(Workspace& workspace, SumPlacer place) override;
+  Status RunSave(Workspace& workspace, StateMemory& memory) override;
   void EndSave() override { is_saving_ = false; }
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   Status PrepareFinish(std::vector<Gradient*> early, Workspace& workspace) override;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/saved_state.h"
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
@@ -148,23 +149,23 @@ void DeviceRows::BeginSave(const Addends& pending, double total_weight) {
   saved_weight_ = total_weight;
 }
 
-Status DeviceRows::RunSave(Workspace& workspace, SumPlacer place) {
+Status DeviceRows::RunSave(Workspace& workspace, StateMemory& memory) {
   if (!failure_.ok()) return failure_;
   Merging merging;
   Status status = StartMerging(std::exchange(saved_gradients_, {}), workspace, &merging);
   Merged rows;
   if (status.ok()) status = WriteRows(merging, workspace, &rows);
-  SumMemory memory;
-  if (status.ok()) status = place(rows.rows.shape, &memory);
+  SumMemory sum;
+  if (status.ok()) status = memory.Allocate(rows.rows.shape, &sum);
   const auto size = static_cast<size_t>(rows.num_rows);
   std::vector<int64_t> counts(status.ok() ? size : 0);
   const auto read = [&](const Buffer& from, size_t num_bytes, void* to) {
     if (status.ok()) status = workspace.CopyNow(from.data(), num_bytes, to);
   };
-  read(rows.rows.indices, size * sizeof(int64_t), memory.indices);
-  read(rows.rows.values, size * format_.layout.num_sum_bytes(), memory.values);
+  read(rows.rows.indices, size * sizeof(int64_t), sum.indices);
+  read(rows.rows.values, size * format_.layout.num_sum_bytes(), sum.values);
   read(rows.counts, size * sizeof(int64_t), counts.data());
-  std::transform(counts.begin(), counts.end(), memory.weights, [&](int64_t count) {
+  std::transform(counts.begin(), counts.end(), sum.weights, [&](int64_t count) {
     return std::min(static_cast<double>(count), std::floor(saved_weight_));
   });
   return status;

@@ -39,7 +39,7 @@ class DeviceRows {
   bool Fold(const Addends& gradients, Workspace& workspace);
 
   void BeginSave(const Addends& pending, double total_weight);
-  Status RunSave(Workspace& workspace, SumPlacer place);
+  Status RunSave(Workspace& workspace, StateMemory& memory);
   Status Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace);
 
   Status PrepareFinish(const Addends& pending, double total_weight, Workspace& workspace);

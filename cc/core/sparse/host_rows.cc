@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/saved_state.h"
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
@@ -62,12 +63,13 @@ void HostRows::BeginSave(const Addends& pending, double /*total_weight*/) {
   saved_sources_ = SourcesOf(pending);
 }
 
-Status HostRows::RunSave(Workspace& workspace, SumPlacer place) {
+Status HostRows::RunSave(Workspace& workspace, StateMemory& memory) {
   HostMergePass merge(format_.layout, std::move(saved_sources_), &merged_, workspace);
-  SumMemory memory;
-  const Status status = place(format_.ShapeOf(static_cast<int64_t>(merge.num_rows())), &memory);
+  SumMemory sum;
+  const Status status =
+      memory.Allocate(format_.ShapeOf(static_cast<int64_t>(merge.num_rows())), &sum);
   if (!status.ok()) return status;
-  merge.CopyTo(memory, workspace.parallel_for());
+  merge.CopyTo(sum, workspace.parallel_for());
   return status;
 }
 

@@ -40,7 +40,7 @@ class HostRows {
   // RunSave(), and the total weight.
   void BeginSave(const Addends& pending, double total_weight);
   // See RoundSum. Gradients may be merged by other threads only afterwards.
-  Status RunSave(Workspace& workspace, SumPlacer place);
+  Status RunSave(Workspace& workspace, StateMemory& memory);
   // Makes the saved rows the merged ones. There must be no others. Returns InvalidArgument if their
   // indices do not ascend or are not below `index_bound`, or if a weight is negative, or higher
   // than that of all gradients.

@@ -43,8 +43,8 @@ class SparseSum final : public RoundSum {
   bool EndFold() noexcept override;
   SumKind kind() const override { return SumKind::kSparse; }
   double BeginSave() override;
-  Status RunSave(Workspace& workspace, SumPlacer place) override {
-    return rows_.RunSave(OfRows(workspace), place);
+  Status RunSave(Workspace& workspace, StateMemory& memory) override {
+    return rows_.RunSave(OfRows(workspace), memory);
   }
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   bool needs_preparation() const override { return true; }

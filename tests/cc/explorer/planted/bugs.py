@@ -144,8 +144,8 @@ BUGS = [
         breaks="A fold forgets that it has found a bad index.",
         program="device",
         file="sparse/device_rows.cc",
-        old="      Note(std::move(status));\n    }\n  } catch",
-        new="    }\n  } catch",
+        old="    Note(std::move(status));\n  }\n  return true;\n",
+        new="  }\n  return true;\n",
     ),
     Bug(
         breaks="A bad index fails every take of its round, which is never discarded.",

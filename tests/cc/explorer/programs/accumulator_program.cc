@@ -440,10 +440,14 @@ template <class Gradients>
 void AccumulatorRun<Gradients>::Restore(Operation* restore) {
   SavedState state;
   state.global_step = restore->step;
-  const SumOptions& options = accumulator_->options().sum;
-  SumPlaces places;
-  std::vector<char> bytes(SizeOfState(kSumKind, options, state, &places));
-  WriteState(kSumKind, options, state, bytes.data());
+  std::vector<char> bytes;
+  const auto allocate = [&](size_t num_bytes, char** memory) {
+    bytes.resize(num_bytes);
+    *memory = bytes.data();
+    return Status();
+  };
+  StateMemory memory(kSumKind, accumulator_->options().sum, state, allocate);
+  if (!memory.AllocateWithoutSum().ok()) Fail("a state cannot be written");
   Workspace workspace;
   const NewRefusal refusal(refuse_new_percent_);
   const Status status = accumulator_->Restore(bytes.data(), bytes.size(), workspace);
