@@ -186,8 +186,7 @@ class Accumulator {
     // Number of gradients appended to the sum. If they are appended in the order of contributors,
     // they are those of contributors 0 to num_appended - 1.
     int64_t num_appended = 0;
-    int64_t num_added =
-        0;  // Number of appended gradients that have been added. They are the first.
+    int64_t num_added = 0;  // Number of appended gradients that have been added: the first ones.
     EarlyGradients early;
     TakePtr take;  // The take that owns the round, until it is finished.
     // The contributors of the round's gradients. There may be thousands.

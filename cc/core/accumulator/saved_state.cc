@@ -15,7 +15,7 @@ namespace {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 constexpr char kMagic[8] = {'c', 'o', 'n', 'd', 'a', 'c', 'c', '\0'};
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kAlignment = 64;
 constexpr int64_t kMaxRank = 254;                  // That of TensorFlow's tensors.
 constexpr size_t kMaxDescription = 1 << 13;        // More than one of this rank needs.

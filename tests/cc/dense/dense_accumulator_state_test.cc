@@ -259,14 +259,14 @@ TEST_F(DenseState, ThatIsHostileIsRefused) {
   const auto minus_one = static_cast<uint64_t>(-1);
   ExpectRefused(bytes, offsetof(StateHeader, magic), 0,
                 "Expected the saved state of an accumulator");
-  ExpectRefused(bytes, offsetof(StateHeader, version), 1, "another version: expected 2, got 1");
+  ExpectRefused(bytes, offsetof(StateHeader, version), 1, "another version: expected 3, got 1");
   const size_t rank = offsetof(StateHeader, value_rank);
   ExpectRefused(bytes, rank, minus_one - 1, "bad rank");
   ExpectRefused(bytes, rank, 255, "bad rank");
   ExpectRefused(bytes, rank, 100, "cut off");
   ExpectRefused(bytes, rank, std::numeric_limits<int64_t>::max(), "bad rank");
-  ExpectRefused(bytes, offsetof(StateHeader, version), 2 + (uint64_t{1} << 50), "cut off");
-  ExpectRefused(bytes, offsetof(StateHeader, version), 2 + (uint64_t{7} << 32), "got a dense (");
+  ExpectRefused(bytes, offsetof(StateHeader, version), 3 + (uint64_t{1} << 50), "cut off");
+  ExpectRefused(bytes, offsetof(StateHeader, version), 3 + (uint64_t{7} << 32), "got a dense (");
   ExpectRefused(bytes, kDescriptionAt, 0, "does not say what accumulator");
   ExpectRefused(bytes, kDescriptionAt, 0x6161616161616161, "got aaaaaaaaaccumulator of dtype");
   ExpectRefused(bytes, offsetof(StateHeader, value_rank), minus_one, "values of shape <unknown>");
