@@ -116,7 +116,8 @@ Appended Accumulator::AppendToSum(Gradient&& gradient) {
 void Accumulator::AppendReady() {
   EarlyGradients& early = round_->early;
   while (early.BeginWith(round_->num_appended)) {
-    early.MoveFirst([this](Gradient&& gradient) { AppendToSum(std::move(gradient)); });
+    AppendToSum(std::move(*early.first()));
+    early.RemoveFirst();
   }
 }
 

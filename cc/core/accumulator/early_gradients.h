@@ -51,14 +51,12 @@ class EarlyGradients {
     options_.budget->Add(BytesOf(added));
     return &added;
   }
-  // Calls move(std::move(gradient)) for the first gradient, and removes it. If `move` throws, the
-  // gradient stays.
-  template <class Move>
-  void MoveFirst(Move move) {
-    const size_t num_bytes = BytesOf(gradients_.begin()->second);
-    move(std::move(gradients_.begin()->second));
+  // Returns the gradient of the lowest contributor.
+  Gradient* first() { return &gradients_.begin()->second; }
+  // Removes it. Its buffers may have been moved away.
+  void RemoveFirst() noexcept {
+    options_.budget->Add(-BytesOf(*first()));
     gradients_.erase(gradients_.begin());
-    options_.budget->Add(-num_bytes);
   }
   void Clear() noexcept {
     for (const auto& [contributor, gradient] : gradients_) {

@@ -98,8 +98,8 @@ class RoundSum {
   // Unlocked, and called concurrently by several threads: gives the gradient what it lacks. Uses
   // only the options. After an error, the gradient must not be used again.
   virtual Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const = 0;
-  // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed, not
-  // even the gradient.
+  // Takes over the buffers of a gradient that lacks nothing. If it throws std::bad_alloc, nothing
+  // has changed, not even the gradient.
   virtual Appended Append(Gradient&& gradient) = 0;
   // Takes over memory that a new early gradient has for the sum.
   virtual void Expect(Gradient* /*early*/) noexcept {}

@@ -62,11 +62,11 @@ Appended DenseSum::Append(Gradient&& gradient) {
   const Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
   std::vector<Buffer>& buffers = pending_.buffers;
+  if (state_ == State::kEmpty) SetShape(gradient.shape);
   if (buffers.size() == buffers.capacity()) pending_.Reserve(2 * buffers.size());
   total_weight_ += gradient.weight;
   if (!float32_sum_) float32_sum_ = std::move(gradient.float32_memory);
   if (state_ == State::kEmpty) {
-    SetShape(std::move(gradient.shape));
     state_ = gradient.owned ? State::kInResult : State::kPending;
     result_ = std::move(gradient.owned ? gradient.values : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
