@@ -118,7 +118,10 @@ Status DeviceRows::PrepareFinish(const Addends& pending, double total_weight,
   auto output = std::make_unique<Output>();
   Status status;
   if (failure_.ok()) status = StartMerging(pending, workspace, &output->merging);
-  if (status.code() == StatusCode::kInvalidArgument) Note(std::move(status));
+  if (status.code() == StatusCode::kInvalidArgument) {
+    Note(std::move(status));
+    status = Status();
+  }
   if (failure_.ok()) {
     const int64_t num_rows = output->merging.report.num_rows;
     if (status.ok()) status = format_.Allocate(num_rows, options_.type, workspace, &output->value);

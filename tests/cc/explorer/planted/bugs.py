@@ -151,8 +151,8 @@ BUGS = [
         breaks="A bad index fails every take of its round, which is never discarded.",
         program="device",
         file="sparse/device_rows.cc",
-        old="  if (status.code() == StatusCode::kInvalidArgument) Note(std::move(status));\n",
-        new="",
+        old="  if (status.code() == StatusCode::kInvalidArgument) {\n",
+        new="  if (!failure_.ok()) {\n",
     ),
     Bug(
         breaks="A sum counts its gradients instead of their weights.",
