@@ -223,6 +223,18 @@ TEST_P(SparseSumTest, AGradientBehindFoldedOnesWithoutRowsOrWeightIsTakenWhole) 
   }
 }
 
+TEST_P(SparseSumTest, AFoldWithoutMemoryLeavesItsGradientsBeforeLaterOnes) {
+  const auto append = [this](float value) { Append({{5}, std::vector<float>(kRowWidth, value)}); };
+  for (const float value : {1e8f, 1.0f, 1.0f, 1.0f}) append(value);
+  sum_->BeginFold();
+  append(-1e8f);  // In another order, the sum would be 3.
+  workspace_.RefuseAllocation(0);
+  sum_->RunFold(workspace_);
+  EXPECT_FALSE(sum_->EndFold());
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), (Slices{{5}, std::vector<float>(kRowWidth, 0.0f)}));
+}
+
 TEST_P(SparseSumTest, ATakeWithoutMemoryHasChangedNothing) {
   Append(4);
   Fold();

@@ -190,13 +190,6 @@ BUGS = [
         new="",
     ),
     Bug(
-        breaks="A fold that got no memory leaves gradients behind later contributors.",
-        program="sparse",
-        file="sparse/sparse_sum.cc",
-        old="    pending_.splice(pending_.begin(), folding_);\n",
-        new="    pending_.splice(pending_.end(), folding_);\n",
-    ),
-    Bug(
         breaks="An apply that got no memory leaves its contributor behind.",
         program="sparse",
         file="accumulator/accumulator.cc",

@@ -210,6 +210,12 @@ Gradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients,
   const auto wide = static_cast<double>(value);
   if (gradients.reduction_ != Reduction::kSum) std::memcpy(&value, &wide, sizeof value);
   values_.assign(indices_.size() * static_cast<size_t>(width), value);
+  if (gradients.reduction_ != Reduction::kSum) {
+    const double weight = gradients.WeightOf(number);
+    for (size_t i = 1; i < values_.size(); i += static_cast<size_t>(width)) {
+      std::memcpy(&values_[i], &weight, sizeof weight);
+    }
+  }
   Gradient gradient;
   gradient.indices_shape = Shape::Of({gradients.num_rows_});
   gradient.shape = Shape::Of({gradients.num_rows_, width});
@@ -247,12 +253,14 @@ GradientSet SparseGradients::SetIn(const Value& value, bool* is_wrong) const {
     const int64_t row = indices[i] / kRowStride;
     const GradientSet expected =
         row % 2 == 0 ? set : SetOf(static_cast<int>(indices[i] % kRowStride));
-    const double mean = static_cast<double>(expected) /
-                        weights_.Sum(reduction_ == Reduction::kMean ? expected : set);
+    const double divisor = weights_.Sum(reduction_ == Reduction::kMean ? expected : set);
+    const double means[kWidth] = {static_cast<double>(expected) / divisor,
+                                  weights_.Sum(expected) / divisor};
     is_right = (i == 0 || indices[i] > indices[i - 1]) && (expected & ~set) == 0;
     for (int64_t column = kWidth * i; column < kWidth * (i + 1); ++column) {
       is_right &= is_sum ? static_cast<const GradientSet*>(value.values.data())[column] == expected
-                         : static_cast<const double*>(value.values.data())[column] == mean;
+                         : static_cast<const double*>(value.values.data())[column] ==
+                               means[column % kWidth];
     }
   }
   if (!is_right) *is_wrong = true;
