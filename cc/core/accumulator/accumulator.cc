@@ -43,17 +43,13 @@ ApplyResult Accumulator::Apply(int64_t local_step, Gradient gradient, Workspace&
     return result;
   }
   const RoundPtr round = round_;
-  const int64_t number =
-      options_.sum.in_order_of_contributors() ? *contributor + 1 : round->num_appended + 1;
-  gradient.number = number;
-  const Appended appended = Append(std::move(gradient));
+  const bool is_early = IsEarly(gradient);
+  const int64_t number = round->num_appended + 1;
+  const bool must_add = Append(std::move(gradient));
   stalls_.NoteAdded();
-  ++round->num_appended;
-  ++round->num_accumulated;
-  if (appended == Appended::kInSum) round->num_added = number;
   Proceed(round, &call);
-  if (appended == Appended::kEarly) return result;
-  FoldOrWait(round, number, appended == Appended::kMustAddNow, &call);
+  // An apply does not wait for the gradients of lower contributors.
+  if (!is_early) FoldOrWait(round, number, must_add, &call);
   return result;
 }
 
@@ -88,9 +84,9 @@ ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradie
     while (round_->work == Work::kPreparing) changed_.Wait(&mu_);
     const ApplyOutcome outcome = CheckStepAndContributor(local_step, gradient->contributor);
     if (outcome != ApplyOutcome::kAdded) return outcome;
-    Status status = round_->sum->Check(*gradient);
+    Status status = round_->sum->Check(*gradient, round_->early.first_shape());
     if (status.ok()) {
-      const Missing missing = round_->sum->MissingFrom(*gradient);
+      const Missing missing = round_->sum->MissingFrom(*gradient, IsEarly(*gradient));
       if (missing == Missing::kNothing) return outcome;
       const RoundPtr round = round_;
       MutexUnlock unlock(&mu_);
@@ -100,27 +96,52 @@ ApplyResult Accumulator::Accept(int64_t local_step, Workspace& workspace, Gradie
   }
 }
 
-Appended Accumulator::Append(Gradient&& gradient) {
+bool Accumulator::Append(Gradient&& gradient) {
   ReserveRound();
   Round::Contributors& contributors = round_->contributors;
   const std::optional<int64_t> contributor = gradient.contributor;
   if (contributor.has_value()) contributors.insert(*contributor);
+  Appended appended = Appended::kPending;
   try {
-    return round_->sum->Append(std::move(gradient));
+    if (IsEarly(gradient)) {
+      round_->sum->Expect(round_->early.Add(std::move(gradient)));
+    } else {
+      appended = AppendToSum(std::move(gradient));
+    }
   } catch (const std::bad_alloc&) {
     if (contributor.has_value()) contributors.erase(*contributor);
     throw;
   }
+  try {
+    AppendReady();
+  } catch (const std::bad_alloc&) {
+    // The next apply or save tries again, and a take adds them like all that are early.
+  }
+  return appended == Appended::kMustAddNow;
+}
+
+Appended Accumulator::AppendToSum(Gradient&& gradient) {
+  const Appended appended = round_->sum->Append(std::move(gradient));
+  ++round_->num_appended;
+  if (appended == Appended::kInSum) round_->num_added = round_->num_appended;
+  return appended;
+}
+
+void Accumulator::AppendReady() {
+  EarlyGradients& early = round_->early;
+  while (early.BeginWith(round_->num_appended)) {
+    AppendToSum(std::move(*early.first()));
+    early.RemoveFirst();
+  }
 }
 
 void Accumulator::ReserveRound() {
-  if (round_->num_accumulated > 0) return;  // The first gradient has reserved the next round.
+  if (round_->num_accumulated() > 0) return;  // The first gradient has reserved the next round.
   // The previous round is not used again while an apply in FoldOrWait() still refers to it.
   if (next_round_ == nullptr || next_round_.use_count() > 1) {
     next_round_ = std::make_shared<Round>(options_);
   }
   next_round_->place = Place::kOpen;
-  next_round_->num_accumulated = 0;
   next_round_->num_appended = 0;
   next_round_->num_added = 0;
 }
@@ -153,7 +174,7 @@ void Accumulator::FoldOrWait(const RoundPtr& round, int64_t number, bool must_ad
 RoundSum::NextTake Accumulator::ExpectTake(const Round& round) const {
   const bool is_waiting = !takes_.empty();
   const int64_t num_required = is_waiting ? takes_.front()->num_required : last_num_required_;
-  const int64_t num_missing = num_required - round.num_accumulated;
+  const int64_t num_missing = num_required - round.num_accumulated();
   const bool is_known = is_waiting || num_missing >= 0;
   return {is_known ? num_missing : RoundSum::kUnknown, is_waiting, last_result_bytes_};
 }
@@ -212,7 +233,7 @@ void Accumulator::Request(const TakePtr& take, std::shared_ptr<void> keep_alive,
   // is queued only afterwards: once queued, it may be completed at any time, and its workspace may
   // then be gone.
   const RoundPtr round = round_;
-  const bool lacks_one = round->num_accumulated + 1 == take->num_required && takes_.empty();
+  const bool lacks_one = round->num_accumulated() + 1 == take->num_required && takes_.empty();
   if (lacks_one && round->work == Work::kNone &&
       round->sum->Advise({/*num_missing=*/1, /*is_waiting=*/true}) != Advice::kLeave) {
     Fold(round, &call);
@@ -325,7 +346,7 @@ void Accumulator::ReportStall(const TakePtr& take, const std::shared_ptr<void>& 
 StallReport Accumulator::DescribeStall(const Take& take,
                                        std::optional<StallWatch::Clock::time_point> began) const {
   StallReport report{};
-  report.num_accumulated = round_->num_accumulated;
+  report.num_accumulated = round_->num_accumulated();
   report.num_required = take.num_required;
   report.num_takes_behind = takes_.empty() ? 0 : static_cast<int64_t>(takes_.size()) - 1;
   report.global_step = step_counter_.global_step();
@@ -388,33 +409,31 @@ void Accumulator::Serve(Call* call) {
 
 Status Accumulator::PrepareTake(const Take& take, Workspace& workspace) {
   Round& round = *round_;  // It stays the open round: nothing takes or discards it meanwhile.
-  if (!round.sum->needs_preparation()) return AllocateFor(take, round.sum.get(), workspace);
+  if (!round.sum->needs_preparation()) return AllocateFor(take, &round, workspace);
   round.work = Work::kPreparing;
   Status status;
   {
     MutexUnlock unlock(&mu_);
-    status = AllocateFor(take, round.sum.get(), workspace);
+    status = AllocateFor(take, &round, workspace);
   }
   round.work = Work::kNone;
   changed_.NotifyAll();
   Status ended = take.is_cancelled ? CheckTake(take) : CheckStep(take);
   if (!ended.ok()) {
-    // Gradients that were refused stay in the round, so that the next take reports them.
     if (status.ok()) round.sum->AbandonFinish();
     return ended;
   }
-  if (status.ok()) return status;
-  if (!round.sum->refused().empty()) RemoveRefused(&round);
   return status;
 }
 
-Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept {
+Status Accumulator::AllocateFor(const Take& take, Round* round, Workspace& workspace) noexcept {
+  RoundSum* const sum = round->sum.get();
   Status status;
   bool is_prepared = false;
   // This thread may be running another operation, such as an apply that has succeeded, so an
   // exception becomes the error of the take.
   try {
-    if (sum->needs_preparation()) status = sum->PrepareFinish(workspace);
+    status = sum->PrepareFinish(round->early.InOrder(), workspace);
     is_prepared = status.ok();
     if (is_prepared && take.reserve != nullptr) status = take.reserve(sum->value_shape());
   } catch (const std::bad_alloc&) {
@@ -422,21 +441,6 @@ Status Accumulator::AllocateFor(const Take& take, RoundSum* sum, Workspace& work
   }
   if (is_prepared && !status.ok()) sum->AbandonFinish();
   return status;
-}
-
-void Accumulator::RemoveRefused(Round* round) {
-  const std::vector<RoundSum::Refused>& refused = round->sum->refused();
-  int64_t num_pending = 0;
-  for (const RoundSum::Refused& each : refused) {
-    if (each.contributor.has_value()) round->contributors.erase(*each.contributor);
-    num_pending += each.number > round->num_added ? 1 : 0;
-  }
-  // Another gradient of the same contributor takes the place of a refused one, so such places are
-  // not added yet.
-  if (!options_.sum.in_order_of_contributors()) round->num_added += num_pending;
-  round->num_accumulated -= static_cast<int64_t>(refused.size());
-  CONDACC_INVARIANT(round->num_added <= round->num_appended && round->num_accumulated >= 0);
-  round->sum->RemoveRefused();
 }
 
 void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
@@ -453,6 +457,7 @@ void Accumulator::Finish(const RoundPtr& round, Workspace& workspace) {
     take->Complete(value.failure, value.failure.ok() ? &value : nullptr);
     // The memory is freed only now, so that the take does not wait for that.
     round->sum->Clear();
+    round->early.Clear();
     Round::Contributors().swap(round->contributors);
   }
   Retire(round);
@@ -462,6 +467,7 @@ void Accumulator::Free(const RoundPtr& round) {
   {
     MutexUnlock unlock(&mu_);
     round->sum->Clear();
+    round->early.Clear();
     Round::Contributors().swap(round->contributors);
   }
   Retire(round);
@@ -481,7 +487,7 @@ int64_t Accumulator::Reset(int64_t global_step, bool only_forward) {
   if (only_forward && global_step <= step_counter_.global_step()) return 0;
   step_counter_.Set(global_step);
   const RoundPtr round = round_;
-  const int64_t num_discarded = round->num_accumulated;
+  const int64_t num_discarded = round->num_accumulated();
   if (num_discarded == 0) return 0;
   round_ = std::move(next_round_);
   round->place = Place::kDiscarded;

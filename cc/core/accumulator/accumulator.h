@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cc/core/accumulator/apply_result.h"
+#include "cc/core/accumulator/early_gradients.h"
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/pending_take.h"
 #include "cc/core/accumulator/round_sum.h"
@@ -40,10 +41,9 @@ namespace condacc {
 // otherwise the thread that serves the take does. A sparse round is taken only when no thread works
 // on it.
 //
-// Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged, except
-// that a take that fails because of bad gradients removes them. Methods may throw std::bad_alloc,
-// after which the accumulator remains usable and nothing has been added, taken or requested.
-// Completions run without any lock.
+// Thread-safe. Bad input, or a failure to allocate a tensor, leaves the state unchanged. Methods
+// may throw std::bad_alloc, after which the accumulator remains usable and nothing has been added,
+// taken or requested. Completions run without any lock.
 //
 // Example:
 //
@@ -95,10 +95,8 @@ class Accumulator {
   // - FailedPrecondition if the take names a step other than the global step when its turn comes;
   // - Cancelled after Cancel();
   // - ResourceExhausted if memory for the value cannot be allocated;
-  // - any error that the sum or the workspace reports;
-  // - the error of bad gradients that the sum detects only while it prepares the take. They are
-  //   removed from the round and its count; all other gradients stay for the next take.
-  // Good gradients are lost only if the sum reports the error in `Value::failure`.
+  // - any error that the sum or the workspace reports.
+  // The gradients of the round are lost only if the sum reports the error in `Value::failure`.
   void Request(const TakePtr& take, std::shared_ptr<void> keep_alive, Workspace& workspace)
       CONDACC_EXCLUDES(mu_);
 
@@ -120,16 +118,12 @@ class Accumulator {
   // frees them afterwards.
   int64_t Reset(int64_t global_step, bool only_forward = false) CONDACC_EXCLUDES(mu_);
 
-  // Allocates memory for a state of `num_bytes` bytes, aligned to 64 bytes.
-  using StateAllocator = std::function<Status(size_t num_bytes, char** memory)>;
   // Writes the state (steps, counts, contributors and the sum; see saved_state.h) to memory that it
   // asks for once. Waits until no other thread works on the sum. While the sum is copied, gradients
   // may be applied, which are then not in the state. All folds and takes wait for the copy, so
   // applies may wait if too much is pending. Changes nothing. Returns ResourceExhausted if memory
-  // is refused. On a device, returns the error of a fold that has failed or of a bad index, or
-  // FailedPrecondition if a take has discarded a gradient whose place in the order of contributors
-  // has passed.
-  Status Save(Workspace& workspace, const StateAllocator& allocate) CONDACC_EXCLUDES(mu_);
+  // is refused, and the error with which the take of the round would fail.
+  Status Save(Workspace& workspace, StateMemory::Allocator allocate) CONDACC_EXCLUDES(mu_);
 
   // Replaces the open round, the global step and the number of dropped gradients by those of a
   // state. Otherwise does what Reset() does, and serves the front take if the restored round has
@@ -153,7 +147,7 @@ class Accumulator {
   }
   int64_t num_accumulated() const CONDACC_EXCLUDES(mu_) {
     MutexLock lock(&mu_);
-    return round_->num_accumulated;
+    return round_->num_accumulated();
   }
   const Options& options() const { return options_; }
 
@@ -178,18 +172,19 @@ class Accumulator {
   // The gradients between one take or reset and the next. Guarded by `mu_`, except that the thread
   // that works on the sum uses it without the lock.
   struct Round {
-    explicit Round(const Options& options) : sum(options.new_sum(options.sum)) {}
+    explicit Round(const Options& options)
+        : sum(options.new_sum(options.sum)), early(options.sum) {}
+
+    int64_t num_accumulated() const { return num_appended + static_cast<int64_t>(early.size()); }
 
     Place place = Place::kOpen;
     Work work = Work::kNone;
     const std::unique_ptr<RoundSum> sum;
-    int64_t num_appended = 0;  // Number of gradients appended to the sum.
-    // Number of appended gradients without those refused during the preparation of a take.
-    int64_t num_accumulated = 0;
-    // Number of appended gradients that have been added to the sum or refused. They are the first
-    // ones to arrive, unless later ones were refused; or those of the first contributors, if
-    // gradients are added in that order.
-    int64_t num_added = 0;
+    // Number of gradients appended to the sum. If they are appended in the order of contributors,
+    // they are those of contributors 0 to num_appended - 1.
+    int64_t num_appended = 0;
+    int64_t num_added = 0;  // Number of appended gradients that have been added: the first ones.
+    EarlyGradients early;
     TakePtr take;  // The take that owns the round, until it is finished.
     // The contributors of the round's gradients. There may be thousands.
     // The hash is a class of this library, so that the functions of the set are, too. TensorFlow
@@ -231,8 +226,18 @@ class Accumulator {
   // the value of a take is being prepared.
   ApplyResult Accept(int64_t local_step, Workspace& workspace, Gradient* gradient)
       CONDACC_REACQUIRES(mu_);
-  // Appends the gradient to the round. If it throws, nothing has changed.
-  Appended Append(Gradient&& gradient) CONDACC_REQUIRES(mu_);
+  // Returns whether the gradient has come before that of a lower contributor; see EarlyGradients.
+  bool IsEarly(const Gradient& gradient) const CONDACC_REQUIRES(mu_) {
+    return options_.sum.in_order_of_contributors() && *gradient.contributor > round_->num_appended;
+  }
+  // Adds the gradient to the round. If it throws, nothing has changed. Returns whether it must be
+  // added to the sum before its apply returns.
+  bool Append(Gradient&& gradient) CONDACC_REQUIRES(mu_);
+  // Appends a gradient to the sum of the round. If it throws, nothing has changed.
+  Appended AppendToSum(Gradient&& gradient) CONDACC_REQUIRES(mu_);
+  // Appends the early gradients that follow those in the sum. If it throws, some of them are still
+  // early.
+  void AppendReady() CONDACC_REQUIRES(mu_);
   // Makes sure that an empty round is ready to follow the current one, so that neither a take nor a
   // reset needs memory.
   void ReserveRound() CONDACC_REQUIRES(mu_);
@@ -242,7 +247,7 @@ class Accumulator {
   // Returns an error if the take cannot be served at the current global step.
   Status CheckStep(const Take& take) const CONDACC_REQUIRES(mu_);
   bool HasEnoughFor(const Take& take) const CONDACC_REQUIRES(mu_) {
-    return round_->num_accumulated >= take.num_required;
+    return round_->num_accumulated() >= take.num_required;
   }
   bool IsAtStepOf(const Take& take) const CONDACC_REQUIRES(mu_) {
     return !take.global_step.has_value() || *take.global_step == step_counter_.global_step();
@@ -267,12 +272,10 @@ class Accumulator {
   // Gives the round to the front take, or ends the take with an error.
   void Serve(Call* call) CONDACC_REACQUIRES(mu_);
   // Allocates the memory for finishing the round and for handing out its value. After an error, the
-  // round is unchanged, except that bad gradients may have been removed.
+  // round is unchanged.
   Status PrepareTake(const Take& take, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Allocates that memory. Needs no lock as long as no other thread works on the sum.
-  static Status AllocateFor(const Take& take, RoundSum* sum, Workspace& workspace) noexcept;
-  // Removes the gradients that RoundSum::PrepareFinish() has refused.
-  void RemoveRefused(Round* round) CONDACC_REQUIRES(mu_);
+  static Status AllocateFor(const Take& take, Round* round, Workspace& workspace) noexcept;
   // Finishes a taken round, and completes its take.
   void Finish(const RoundPtr& round, Workspace& workspace) CONDACC_REACQUIRES(mu_);
   // Frees the gradients of a discarded round.
@@ -298,14 +301,12 @@ class Accumulator {
   // Folds the round in that thread, if it still has to be folded.
   void RunFolder(const RoundPtr& round, Workspace& workspace) CONDACC_EXCLUDES(mu_);
 
-  // Copies early gradients of a sum to their places in the bytes of a state.
-  Status CopyEarly(const RoundSum& sum, const std::vector<SavedGradient>& early,
-                   const SumPlaces& places, char* bytes, Workspace& workspace) const;
-  // Appends saved gradients to a sum of which they were the early ones.
-  Status AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) const;
+  // Adds saved early gradients to a round that has the saved sum.
+  Status AddEarly(const std::vector<SavedGradient>& saved, Workspace& workspace,
+                  Round* round) const;
   // Writes a state whose sum has yet to be copied, unlocked.
   Status WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
-                    const StateAllocator& allocate) const noexcept;
+                    StateMemory::Allocator allocate) const noexcept;
 
   // Schedules the next report in case the take waits for so long.
   void WatchForStall(const TakePtr& take, const std::shared_ptr<void>& keep_alive)

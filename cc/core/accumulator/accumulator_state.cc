@@ -20,7 +20,7 @@ Status CopyOf(ElementType type, const char* values, const Shape& shape, Workspac
 
 }  // namespace
 
-Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
+Status Accumulator::Save(Workspace& workspace, StateMemory::Allocator allocate) {
   SavedState state;
   Call call(&mu_, workspace);
   while (round_->work != Work::kNone) changed_.Wait(&mu_);
@@ -28,13 +28,19 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   state.global_step = step_counter_.global_step();
   state.num_dropped = step_counter_.num_dropped();
   state.last_dropped_step = step_counter_.last_dropped_step();
-  const bool has_gradients = round->num_accumulated > 0;
+  const bool has_gradients = round->num_accumulated() > 0;
   Status status;
   if (has_gradients) {
+    AppendReady();
     state.contributors.assign(round->contributors.begin(), round->contributors.end());
-    state.sum.num_accumulated = round->num_accumulated;
-    status = round->sum->BeginSave(&state.sum);
-    if (!status.ok()) return status;
+    for (const auto& [contributor, gradient] : round->early.gradients()) {
+      state.early.push_back({gradient.shape,
+                             reinterpret_cast<const char*>(gradient.index_span.data),
+                             static_cast<const char*>(gradient.values.data()), gradient.index_bound,
+                             contributor, gradient.weight});
+    }
+    state.sum.num_gradients = round->num_appended;
+    state.sum.total_weight = round->sum->BeginSave();
     round->work = Work::kSaving;
   }
   {
@@ -51,32 +57,15 @@ Status Accumulator::Save(Workspace& workspace, const StateAllocator& allocate) {
   return status;
 }
 
-Status Accumulator::CopyEarly(const RoundSum& sum, const std::vector<SavedGradient>& early,
-                              const SumPlaces& places, char* bytes, Workspace& workspace) const {
-  Status status;
-  for (size_t i = 0; i < early.size() && status.ok(); ++i) {
-    const SavedGradient& gradient = early[i];
-    const SumPlaces::Early& place = places.early[i];
-    status = workspace.CopyNow(gradient.values, NumBytes(options_.sum.type, gradient.shape),
-                               bytes + place.values);
-    if (!status.ok() || gradient.indices == nullptr) continue;
-    const size_t index_bytes = static_cast<size_t>(gradient.shape.dim(0)) * sizeof(int64_t);
-    char* const indices = bytes + place.indices;
-    status = workspace.CopyNow(gradient.indices, index_bytes, indices);
-    if (status.ok()) status = sum.CheckEarly(gradient, reinterpret_cast<const int64_t*>(indices));
-  }
-  return status;
-}
-
-Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, RoundSum* sum) const {
-  for (size_t i = 0; i < saved.early.size(); ++i) {
-    const SavedGradient& early = saved.early[i];
-    const GradientOrder::Arrival& arrival = saved.arrivals[saved.num_ready() + i];
+Status Accumulator::AddEarly(const std::vector<SavedGradient>& saved, Workspace& workspace,
+                             Round* round) const {
+  RoundSum& sum = *round->sum;
+  for (const SavedGradient& early : saved) {
     Gradient gradient;
     gradient.owned = gradient.owns_indices = true;
     gradient.shape = early.shape;
-    gradient.contributor = arrival.contributor;
-    gradient.weight = arrival.weight;
+    gradient.contributor = early.contributor;
+    gradient.weight = early.weight;
     Status status =
         CopyOf(options_.sum.type, early.values, early.shape, workspace, &gradient.values);
     if (status.ok() && early.indices != nullptr) {
@@ -84,38 +73,26 @@ Status Accumulator::AppendEarly(const SavedSum& saved, Workspace& workspace, Rou
       status = CopyOf(ElementType::kInt64, early.indices, gradient.indices_shape, workspace,
                       &gradient.indices);
     }
-    if (status.ok()) status = sum->Check(gradient);
+    if (status.ok()) status = sum.Check(gradient, round->early.first_shape());
     while (status.ok()) {
-      const Missing missing = sum->MissingFrom(gradient);
+      const Missing missing = sum.MissingFrom(gradient, /*is_early=*/true);
       if (missing == Missing::kNothing) break;
-      status = sum->Supply(missing, workspace, &gradient);
+      status = sum.Supply(missing, workspace, &gradient);
     }
     if (!status.ok()) return status;
-    sum->Append(std::move(gradient));
+    sum.Expect(round->early.Add(std::move(gradient)));
   }
   return Status();
 }
 
 Status Accumulator::WriteRound(RoundSum& sum, SavedState* state, Workspace& workspace,
-                               const StateAllocator& allocate) const noexcept {
+                               StateMemory::Allocator allocate) const noexcept {
   std::sort(state->contributors.begin(), state->contributors.end());
-  const auto write = [&](const Shape& shape, SumMemory* memory) {
-    state->sum.shape = shape;
-    SumPlaces places;
-    const size_t num_bytes = SizeOfState(sum.kind(), options_.sum, *state, &places);
-    char* bytes = nullptr;
-    Status status = allocate(num_bytes, &bytes);
-    if (!status.ok()) return status;
-    WriteState(sum.kind(), options_.sum, *state, bytes);
-    status = CopyEarly(sum, state->sum.early, places, bytes, workspace);
-    memory->indices = reinterpret_cast<int64_t*>(bytes + places.indices);
-    memory->weights = reinterpret_cast<double*>(bytes + places.weights);
-    memory->values = bytes + places.values;
-    return status;
-  };
+  StateMemory memory(sum.kind(), options_.sum, *state, allocate);
   try {
-    SumMemory unused;
-    return state->sum.num_ready() > 0 ? sum.RunSave(workspace, write) : write(Shape(), &unused);
+    const Status status =
+        state->sum.num_gradients > 0 ? sum.RunSave(workspace, memory) : memory.AllocateWithoutSum();
+    return status.ok() ? memory.WriteEarly(workspace) : status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "Out of memory");
   }
@@ -127,12 +104,10 @@ Status Accumulator::Restore(const char* bytes, size_t num_bytes, Workspace& work
   RoundSum& sum = *restored->sum;
   SavedState state;
   Status status = ReadState(bytes, num_bytes, sum.kind(), options_.sum, &state);
-  if (status.ok() && state.sum.num_ready() > 0) status = sum.Restore(state.sum, workspace);
-  if (status.ok()) status = AppendEarly(state.sum, workspace, &sum);
+  if (status.ok() && state.sum.num_gradients > 0) status = sum.Restore(state.sum, workspace);
+  if (status.ok()) status = AddEarly(state.early, workspace, restored.get());
   if (!status.ok()) return status;
-  restored->num_appended = state.sum.num_accumulated;
-  restored->num_added = static_cast<int64_t>(state.sum.num_ready());
-  restored->num_accumulated = state.sum.num_accumulated;
+  restored->num_appended = restored->num_added = state.sum.num_gradients;
   restored->contributors.insert(state.contributors.begin(), state.contributors.end());
 
   Call call(&mu_, workspace);

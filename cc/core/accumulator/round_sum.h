@@ -6,17 +6,14 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
-#include "cc/core/accumulator/gradient_order.h"
 #include "cc/core/accumulator/sum_options.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
 #include "cc/core/base/element_type.h"
-#include "cc/core/base/function_ref.h"
 #include "cc/core/base/shape.h"
 #include "cc/core/base/status.h"
 
@@ -33,7 +30,6 @@ enum class Missing {
 // The result of Append().
 enum class Appended {
   kInSum,       // The sum contains the gradient and all that are added before it.
-  kEarly,       // The gradient waits for those of lower contributors; no fold may add it yet.
   kPending,     // A fold, or at the latest Finish(), will add the gradient.
   kMustAddNow,  // Like kPending, but the apply must not return before the gradient has been added.
 };
@@ -48,29 +44,25 @@ enum class Advice {
 
 enum class SumKind { kDense, kSparse };
 
-// A gradient that was early when it was saved; see GradientOrder. The pointers point to the
-// gradient itself or into the bytes of a state, perhaps unaligned.
+// A gradient that was early when it was saved; see RoundSum. The pointers point to the gradient
+// itself or into the bytes of a state, perhaps unaligned.
 struct SavedGradient {
   Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
   const char* indices = nullptr;  // [n] int64, if sparse
   const char* values = nullptr;   // Of the accumulator's type.
-  int64_t index_bound = -1;       // See Gradient.
+  int64_t index_bound = -1;       // See Addend.
+  int64_t contributor = 0;
+  double weight = 1;
 };
 
 // A sum as it is saved. The pointers point into the bytes of a state, perhaps unaligned.
 struct SavedSum {
-  int64_t num_accumulated = 0;
+  int64_t num_gradients = 0;
   double total_weight = 0;
   Shape shape;                    // Shape of the values: [...], or [n, d1, ...] if sparse.
   const char* indices = nullptr;  // [n] int64, ascending and unique, if sparse
   const char* weights = nullptr;  // [n] double: of the gradients that contain the row, if sparse
   const char* values = nullptr;   // Of the type that SumTypeOf() returns.
-  // If gradients are added in the order of contributors: the contributors that have come, in
-  // ascending order, with their weights; and the gradients of the last ones, which are early.
-  std::vector<GradientOrder::Arrival> arrivals;
-  std::vector<SavedGradient> early;
-
-  size_t num_ready() const { return static_cast<size_t>(num_accumulated) - early.size(); }
 };
 
 // Memory for the parts of a SavedSum, of the same types. Indices and weights are unused if dense.
@@ -79,9 +71,12 @@ struct SumMemory {
   double* weights = nullptr;
   void* values = nullptr;
 };
-// Supplies memory for a sum whose values have this shape, aligned to 64 bytes.
-using SumPlacer = FunctionRef<Status(const Shape& shape, SumMemory* memory)>;
+class StateMemory;  // Supplies such memory; see saved_state.h.
 
+// Gradients are added in the order in which they are appended. If SumOptions demands the order of
+// contributors, the accumulator appends a gradient after those of all lower contributors; until
+// then it is early, and not in the sum. The last step of a round adds the early ones as well.
+//
 // The accumulator calls each method under its lock, unless the comment says "unlocked". Supply()
 // may run at any time. Of the other unlocked methods, one at a time runs for a sum. Gradients may
 // be appended during RunFold() and RunSave(). During the others, only const methods may be called.
@@ -93,16 +88,21 @@ class RoundSum {
   RoundSum(const RoundSum&) = delete;
   RoundSum& operator=(const RoundSum&) = delete;
 
-  // Returns InvalidArgument if the gradient does not fit the accumulator or the gradients in the
-  // sum.
-  virtual Status Check(const Gradient& gradient) const = 0;
-  // Returns what a gradient that has passed Check() still lacks for Append().
-  virtual Missing MissingFrom(const Gradient& gradient) const = 0;
+  // Returns InvalidArgument if the gradient does not fit the accumulator or the other gradients of
+  // the round: those in the sum, or an early one whose values have shape `early`, unless it is
+  // null.
+  virtual Status Check(const Gradient& gradient, const Shape* early) const = 0;
+  // Returns what a gradient that has passed Check() still lacks for Append() or, if it is early,
+  // for being kept until then.
+  virtual Missing MissingFrom(const Gradient& gradient, bool is_early) const = 0;
   // Unlocked, and called concurrently by several threads: gives the gradient what it lacks. Uses
   // only the options. After an error, the gradient must not be used again.
   virtual Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const = 0;
-  // Takes over a gradient that lacks nothing. If it throws std::bad_alloc, nothing has changed.
+  // Takes over the buffers of a gradient that lacks nothing. If it throws std::bad_alloc, nothing
+  // has changed, not even the gradient.
   virtual Appended Append(Gradient&& gradient) = 0;
+  // Takes over memory that a new early gradient has for the sum.
+  virtual void Expect(Gradient* /*early*/) noexcept {}
 
   // What is known about the take that comes next.
   struct NextTake {
@@ -129,49 +129,32 @@ class RoundSum {
   virtual bool EndFold() noexcept = 0;
 
   virtual SumKind kind() const { return SumKind::kDense; }
-  // Notes the gradients that the sum has now, of which there are some, for RunSave(). Sets the
-  // total weight, the arrivals and the early gradients in `*saved`. Returns an error if they cannot
-  // be saved; otherwise, EndSave() follows. May throw std::bad_alloc.
-  virtual Status BeginSave(SavedSum* /*saved*/) { return Status(); }
-  // Unlocked: checks an early gradient whose indices a save has copied to host memory. Returns an
-  // error if one of them is bad.
-  virtual Status CheckEarly(const SavedGradient& /*early*/, const int64_t* /*indices*/) const {
-    return Status();
-  }
-  // Unlocked: asks for memory once, and writes the sum of the noted gradients to it, of which some
-  // are not early. Changes nothing. Returns an error if memory is refused, if an earlier fold has
-  // failed, or if a gradient is found to be bad. May throw std::bad_alloc.
-  virtual Status RunSave(Workspace& /*workspace*/, SumPlacer /*place*/) { return Status(); }
+  // Notes the gradients that the sum has now for RunSave(), and returns their total weight.
+  // EndSave() follows. May throw std::bad_alloc.
+  virtual double BeginSave() { return 0; }
+  // Unlocked: asks for memory once, and writes the sum of the noted gradients to it, of which there
+  // are some. Changes nothing. Returns an error if memory is refused, if an earlier fold has
+  // failed, or if an index is found to be bad. May throw std::bad_alloc.
+  virtual Status RunSave(Workspace& /*workspace*/, StateMemory& /*memory*/) { return Status(); }
   virtual void EndSave() {}
-  // Unlocked: makes an empty sum the saved one, without the early gradients. Returns
-  // InvalidArgument if that does not fit the options, whose kind and type it has. After an error,
-  // only Clear() may follow. May throw std::bad_alloc.
+  // Unlocked: makes an empty sum the saved one. Returns InvalidArgument if that does not fit the
+  // options, whose kind and type it has. After an error, only Clear() may follow. May throw
+  // std::bad_alloc.
   virtual Status Restore(const SavedSum& /*saved*/, Workspace& /*workspace*/) { return Status(); }
 
-  // If true, PrepareFinish() must be called before Finish(), with nothing appended in between.
+  // If true, PrepareFinish() is called unlocked, when no other thread works on the sum. Otherwise
+  // it is called under the lock, and uses no more than addresses need.
   virtual bool needs_preparation() const { return false; }
-  // Unlocked: allocates all memory that Finish() needs. If memory is short, returns
-  // ResourceExhausted or throws std::bad_alloc, and nothing has been prepared. If some gradients
-  // turn out to be bad only now, nothing has been prepared either: returns the error of the first
-  // one, and refused() lists them. They remain in the sum, and PrepareFinish() refuses them again,
-  // until RemoveRefused().
-  virtual Status PrepareFinish(Workspace& /*workspace*/) { return Status(); }
-  // Returns the shape of the values that Finish() will return. If needs_preparation(), it is
-  // known only once PrepareFinish() has succeeded.
+  // Allocates all memory that Finish() needs to add the early gradients after all others. They must
+  // not move until Finish() has ended, and nothing may be appended before it. If memory is short,
+  // returns ResourceExhausted or throws std::bad_alloc, and nothing has been prepared.
+  virtual Status PrepareFinish(std::vector<Gradient*> early, Workspace& workspace) = 0;
+  // Returns the shape of the values that Finish() will return, after PrepareFinish().
   virtual const Shape& value_shape() const = 0;
   // Frees the memory that PrepareFinish() has allocated.
-  virtual void AbandonFinish() {}
-  // A gradient that was refused. See Gradient.
-  struct Refused {
-    int64_t number;
-    std::optional<int64_t> contributor;
-  };
-  // Returns the gradients that the last PrepareFinish() refused.
-  const std::vector<Refused>& refused() const { return refused_; }
-  // Removes the gradients that the last PrepareFinish() refused.
-  virtual void RemoveRefused() noexcept {}
-  // Unlocked: returns the sum or mean of all gradients. Cannot fail for lack of memory. Only
-  // Clear() may follow.
+  virtual void AbandonFinish() = 0;
+  // Unlocked: returns the sum or mean of all gradients, or the failure of an earlier step. Cannot
+  // fail for lack of memory. Only Clear() may follow.
   virtual Value Finish(Workspace& workspace) noexcept = 0;
   // Unlocked: frees all gradients, so that the sum is empty.
   virtual void Clear() noexcept = 0;
@@ -198,8 +181,8 @@ class RoundSum {
   }
 
   const SumOptions& options_;
-  size_t held_bytes_ = 0;  // Whatever is left of them is subtracted in the end.
-  std::vector<Refused> refused_;
+  double total_weight_ = 0;  // Of the gradients in the sum, added in their order.
+  size_t held_bytes_ = 0;    // Whatever is left of them is subtracted in the end.
 };
 
 // Makes an empty sum, which keeps a reference to the options.

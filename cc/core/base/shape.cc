@@ -27,6 +27,12 @@ void Shape::AddDim(int64_t size) {
   ++rank_;
 }
 
+Shape Shape::WithFirstDim(int64_t size) const {
+  Shape shape = *this;
+  shape.inline_[0] = size;
+  return shape;
+}
+
 bool Shape::IsCompatibleWith(const Shape& other) const {
   if (!has_rank() || !other.has_rank()) return true;
   if (rank_ != other.rank_) return false;

@@ -26,6 +26,9 @@ class Shape {
   int rank() const { return rank_; }
   int64_t dim(int i) const { return i < kInlineRank ? inline_[i] : rest_[i - kInlineRank]; }
 
+  // Returns the same shape with another first dimension. The rank must be known and not 0.
+  Shape WithFirstDim(int64_t size) const;
+
   // Returns whether some fully known shape agrees with both.
   bool IsCompatibleWith(const Shape& other) const;
   bool operator==(const Shape& other) const;

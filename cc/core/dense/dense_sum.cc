@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/accumulator/saved_state.h"
 #include "cc/core/base/invariant.h"
 
 namespace condacc {
 
-DenseSum::DenseSum(const SumOptions& options)
-    : RoundSum(options), order_(options, /*may_refuse=*/false) {
+DenseSum::DenseSum(const SumOptions& options) : RoundSum(options) {
   pending_.Reserve(options.max_pending + 1);
   folding_.Reserve(options.max_pending + 1);
 }
@@ -21,22 +21,27 @@ void DenseSum::Batch::Reserve(size_t capacity) {
   buffers.reserve(capacity);
 }
 
-Status DenseSum::Check(const Gradient& gradient) const {
-  const Shape& expected = empty() ? options_.shape : shape_;
+Status DenseSum::Check(const Gradient& gradient, const Shape* early) const {
+  const Shape& expected = state_ != State::kEmpty ? shape_
+                          : early != nullptr      ? *early
+                                                  : options_.shape;
   if (expected.IsCompatibleWith(gradient.shape)) return Status();
   return Status(StatusCode::kInvalidArgument, "Shape mismatch: expected " + expected.ToString() +
                                                   ", got " + gradient.shape.ToString());
 }
 
-Missing DenseSum::MissingFrom(const Gradient& gradient) const {
-  const bool is_early = order_.IsEarly(gradient);
+Missing DenseSum::MissingFrom(const Gradient& gradient, bool is_early) const {
   // An apply does not wait until an early gradient can be added, or until the sum has been saved.
-  if (is_early ? !gradient.owned : is_saving_ && IsUrgent(gradient)) return Missing::kKeptCopy;
+  if (is_early && !gradient.owned) return Missing::kKeptCopy;
+  if (is_saving_ && IsUrgent(gradient)) return Missing::kKeptCopy;
   if (state_ == State::kEmpty && !is_early)
     return gradient.owned || gradient.result_memory ? Missing::kNothing : Missing::kResultMemory;
   // A fold cannot allocate, so the gradient that is expected to cause one brings the memory for a
-  // float32 sum. If the budget is exceeded only after this check, the next gradient brings it.
-  const bool will_fold = IsUrgent(gradient) || IsFull(pending_.buffers.size() + 1);
+  // float32 sum. If the budget is exceeded only after this check, the next gradient brings it. A
+  // take cannot allocate either, and may have to add all early gradients in several passes.
+  const bool will_fold = is_early
+                             ? static_cast<size_t>(options_.num_contributors) > options_.max_inputs
+                             : IsUrgent(gradient) || IsFull(pending_.buffers.size() + 1);
   return !will_fold || HasRoomToAdd() || gradient.float32_memory ? Missing::kNothing
                                                                  : Missing::kFloat32Memory;
 }
@@ -53,26 +58,20 @@ Status DenseSum::Supply(Missing missing, Workspace& workspace, Gradient* gradien
 }
 
 Appended DenseSum::Append(Gradient&& gradient) {
-  CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
-  Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
+  CONDACC_INVARIANT(state_ != State::kEmpty || gradient.owned || gradient.result_memory);
+  const Appended appended = IsUrgent(gradient) ? Appended::kMustAddNow : Appended::kPending;
   // A fold may be running, so only `pending_` is changed here, and not `folding_`.
   std::vector<Buffer>& buffers = pending_.buffers;
+  if (state_ == State::kEmpty) SetShape(gradient.shape);
   if (buffers.size() == buffers.capacity()) pending_.Reserve(2 * buffers.size());
-  order_.Reserve();
-  if (order_.IsEarly(gradient)) appended = Appended::kEarly;
-  const size_t place = num_pending() + order_.NumEarlyBefore(gradient);
-  order_.Add(gradient);
+  total_weight_ += gradient.weight;
   if (!float32_sum_) float32_sum_ = std::move(gradient.float32_memory);
-  if (empty()) {
-    shape_ = std::move(gradient.shape);
-    num_elements_ = static_cast<size_t>(shape_.num_elements());
-  }
-  if (state_ == State::kEmpty && appended != Appended::kEarly) {
+  if (state_ == State::kEmpty) {
     state_ = gradient.owned ? State::kInResult : State::kPending;
     result_ = std::move(gradient.owned ? gradient.values : gradient.result_memory);
     if (has_sum()) return Appended::kInSum;
   }
-  buffers.insert(buffers.begin() + static_cast<std::ptrdiff_t>(place), std::move(gradient.values));
+  buffers.push_back(std::move(gradient.values));
   Hold(GradientBytes());
   return appended;
 }
@@ -107,16 +106,11 @@ bool DenseSum::WantsFold(const NextTake& next_take) const {
 
 int64_t DenseSum::BeginFold() noexcept {
   CONDACC_INVARIANT(num_pending() > 0 && CanFold() && folding_.buffers.empty());
-  if (HasRoomToAdd() && order_.num_early() == 0) {
+  if (HasRoomToAdd()) {
     std::swap(pending_, folding_);
   } else {
-    // A fold cannot allocate: what `folding_` has no room for is left to the next one.
-    const size_t num_folded =
-        HasRoomToAdd() ? std::min(num_pending(), folding_.buffers.capacity()) : 1;
-    const auto begin = pending_.buffers.begin();
-    const auto end = begin + static_cast<std::ptrdiff_t>(num_folded);
-    std::move(begin, end, std::back_inserter(folding_.buffers));
-    pending_.buffers.erase(begin, end);
+    folding_.buffers.push_back(std::move(pending_.buffers.front()));
+    pending_.buffers.erase(pending_.buffers.begin());
   }
   fold_ = Operands(&folding_);
   return static_cast<int64_t>(folding_.buffers.size());
@@ -136,17 +130,30 @@ bool DenseSum::EndFold() noexcept {
   return true;
 }
 
+Status DenseSum::PrepareFinish(std::vector<Gradient*> early, Workspace& /*workspace*/) {
+  // A fold or a save may be running, so only members that these leave alone are used here.
+  pending_.Reserve(num_pending() + early.size());
+  if (state_ == State::kEmpty) SetShape(early[0]->shape);
+  early_ = std::move(early);
+  return Status();
+}
+
 Value DenseSum::Finish(Workspace& workspace) noexcept {
-  CONDACC_INVARIANT(!empty() && folding_.buffers.empty());
-  if (state_ == State::kEmpty) {  // All gradients came early: the first contributor's is missing.
-    result_ = std::move(pending_.buffers.front());
-    pending_.buffers.erase(pending_.buffers.begin());
-    state_ = State::kInResult;
+  CONDACC_INVARIANT(folding_.buffers.empty());
+  for (Gradient* const gradient : early_) {
+    total_weight_ += gradient->weight;
+    if (state_ == State::kEmpty) {  // Nothing has come from the first contributor.
+      state_ = State::kInResult;
+      result_ = std::move(gradient->values);
+    } else {
+      pending_.buffers.push_back(std::move(gradient->values));
+    }
   }
+  early_.clear();
   DenseAddArgs last = RunFirstPasses(Operands(&pending_), workspace);
   last.out = result_.data();
   last.out_is_float32 = false;
-  last.divisor = DivisorOf(options_.reduction, order_.TotalWeight());
+  last.divisor = DivisorOf(options_.reduction, total_weight_);
   if (last.out != last.first || last.num_inputs > 0 || last.divisor != 1) {
     workspace.Add(last);
     NoteFailure(workspace);
@@ -154,41 +161,35 @@ Value DenseSum::Finish(Workspace& workspace) noexcept {
   return {Buffer(), std::move(result_), std::move(shape_), std::move(failure_)};
 }
 
-Status DenseSum::BeginSave(SavedSum* saved) {
-  const std::vector<Buffer>& buffers = pending_.buffers;
+double DenseSum::BeginSave() {
   saved_operands_.clear();
-  for (size_t i = 0; i < num_pending(); ++i) saved_operands_.push_back(buffers[i].data());
-  if (num_pending() > 0 || has_sum()) save_ = ArgsFor(saved_operands_);
-  for (size_t i = num_pending(); i < buffers.size(); ++i) {
-    saved->early.push_back({shape_, nullptr, static_cast<const char*>(buffers[i].data())});
-  }
-  if (options_.in_order_of_contributors()) saved->arrivals = order_.arrivals();
-  saved->total_weight = order_.TotalWeight();
+  for (const Buffer& buffer : pending_.buffers) saved_operands_.push_back(buffer.data());
+  if (state_ != State::kEmpty) save_ = ArgsFor(saved_operands_);
   is_saving_ = true;
-  return Status();
+  return total_weight_;
 }
 
-Status DenseSum::RunSave(Workspace& workspace, SumPlacer place) {
+Status DenseSum::RunSave(Workspace& workspace, StateMemory& memory) {
   // Append() may run at the same time, so only members that it leaves alone are used here.
   if (!failure_.ok()) return failure_;
-  SumMemory memory;
-  Status status = place(shape_, &memory);
+  SumMemory sum;
+  Status status = memory.Allocate(shape_, &sum);
   Buffer on_device;
   const ElementType type = SumTypeOf(options_.type);
   if (status.ok() && !options_.is_in_host_memory) {
     status = workspace.Allocate(type, shape_, &on_device);
   }
   if (!status.ok()) return status;
-  save_.out = on_device ? on_device.data() : memory.values;
+  save_.out = on_device ? on_device.data() : sum.values;
   save_.out_is_float32 = SumsInFloat32(options_.type);
   workspace.Add(RunFirstPasses(save_, workspace));
   status = workspace.TakeFailure();
   if (!status.ok() || !on_device) return status;
-  return workspace.CopyNow(on_device.data(), num_elements_ * SizeOf(type), memory.values);
+  return workspace.CopyNow(on_device.data(), num_elements_ * SizeOf(type), sum.values);
 }
 
 Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
-  CONDACC_INVARIANT(empty());
+  CONDACC_INVARIANT(state_ == State::kEmpty);
   if (!options_.shape.IsCompatibleWith(saved.shape)) {
     return Status(StatusCode::kInvalidArgument,
                   "Shape mismatch: expected " + options_.shape.ToString() +
@@ -200,9 +201,8 @@ Status DenseSum::Restore(const SavedSum& saved, Workspace& workspace) {
     status = workspace.Allocate(ElementType::kFloat32, saved.shape, &float32_sum_);
   }
   if (!status.ok()) return status;
-  shape_ = saved.shape;
-  num_elements_ = static_cast<size_t>(shape_.num_elements());
-  order_.AddFirst(saved.num_ready(), saved.arrivals, saved.total_weight);
+  SetShape(saved.shape);
+  total_weight_ = saved.total_weight;
   state_ = sums_in_float32 ? State::kInFloat32Sum : State::kInResult;
   const Buffer& sum = sums_in_float32 ? float32_sum_ : result_;
   return workspace.CopyNow(saved.values, num_elements_ * SizeOf(SumTypeOf(options_.type)),
@@ -215,7 +215,8 @@ void DenseSum::Clear() noexcept {
   result_ = Buffer();
   float32_sum_ = Buffer();
   state_ = State::kEmpty;
-  order_.Clear();
+  total_weight_ = 0;
+  early_.clear();
   failure_ = Status();
 }
 

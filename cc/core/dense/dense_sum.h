@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
-#include "cc/core/accumulator/gradient_order.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
 #include "cc/core/base/buffer.h"
@@ -19,36 +19,41 @@
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, or in that of their contributors (see
-// SumOptions), and adds several of them in one pass.
+// Keeps the gradients of one round, and adds several of them in one pass.
 //
 // The first gradient provides the memory for the result: its own buffer if it is owned, otherwise a
-// buffer that is allocated for it. So a take needs no memory. Sums of float16 and bfloat16 are kept
-// in another buffer, in float32. Gradients are pending until a fold adds them. Not thread-safe,
-// except that RunFold() may run while more gradients are appended.
+// buffer that is allocated for it. So a take needs no memory, except for the addresses of early
+// gradients. Sums of float16 and bfloat16 are kept in another buffer, in float32. Gradients are
+// pending until a fold adds them. Not thread-safe, except that RunFold() may run while more
+// gradients are appended.
 class DenseSum final : public RoundSum {
  public:
   explicit DenseSum(const SumOptions& options);
 
-  Status Check(const Gradient& gradient) const override;
-  Missing MissingFrom(const Gradient& gradient) const override;
+  Status Check(const Gradient& gradient, const Shape* early) const override;
+  Missing MissingFrom(const Gradient& gradient, bool is_early) const override;
   Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
+  void Expect(Gradient* early) noexcept override {
+    if (!float32_sum_) float32_sum_ = std::move(early->float32_memory);
+  }
   Advice Advise(const NextTake& next_take) const override;
   int64_t BeginFold() noexcept override;
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
-  Status BeginSave(SavedSum* saved) override;
-  Status RunSave(Workspace& workspace, SumPlacer place) override;
+  double BeginSave() override;
+  Status RunSave(Workspace& workspace, StateMemory& memory) override;
   void EndSave() override { is_saving_ = false; }
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
+  Status PrepareFinish(std::vector<Gradient*> early, Workspace& workspace) override;
   const Shape& value_shape() const override { return shape_; }
+  void AbandonFinish() override { early_.clear(); }
   Value Finish(Workspace& workspace) noexcept override;
   void Clear() noexcept override;
 
  private:
   enum class State {
-    kEmpty,         // No gradient but early ones, and there is no memory for the result.
+    kEmpty,         // There is no gradient, and no memory for the result.
     kPending,       // All gradients are pending.
     kInResult,      // The sum of the added gradients is in `result_`.
     kInFloat32Sum,  // The sum of the added gradients is in `float32_sum_`, in float32.
@@ -62,9 +67,11 @@ class DenseSum final : public RoundSum {
     void Reserve(size_t capacity);
   };
 
-  bool empty() const { return state_ == State::kEmpty && pending_.buffers.empty(); }
-  // Returns the number of pending gradients that can be folded: all but the early ones.
-  size_t num_pending() const { return pending_.buffers.size() - order_.num_early(); }
+  void SetShape(Shape shape) {
+    shape_ = std::move(shape);
+    num_elements_ = static_cast<size_t>(shape_.num_elements());
+  }
+  size_t num_pending() const { return pending_.buffers.size(); }
   bool IsUrgent(const Gradient& gradient) const {
     return !gradient.owned && !options_.holds_borrowed;
   }
@@ -92,19 +99,19 @@ class DenseSum final : public RoundSum {
   }
 
   State state_ = State::kEmpty;
-  GradientOrder order_;
   Shape shape_;
   size_t num_elements_ = 0;
   Buffer result_;       // Memory of the result. Set in all states but kEmpty.
   Buffer float32_sum_;  // Memory for adding float16 and bfloat16 in float32, or empty.
   Status failure_;
-  Batch pending_;  // In the order in which they are added: the early ones last.
+  Batch pending_;
   Batch folding_;  // The gradients that the current fold adds.
   DenseAddArgs fold_;
   size_t num_folded_ = 0;
   std::vector<const void*> saved_operands_;  // The gradients that the current save adds.
   DenseAddArgs save_;
-  bool is_saving_ = false;  // Between BeginSave() and EndSave().
+  bool is_saving_ = false;        // Between BeginSave() and EndSave().
+  std::vector<Gradient*> early_;  // Set from PrepareFinish() to Finish().
 };
 
 // The SumFactory of dense sums.

@@ -5,29 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <list>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/saved_state.h"
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
-namespace {
-
-constexpr char kNoBadGradient[] = "The device has found a bad index that no gradient has";
-
-std::vector<const Gradient*> FirstOf(const std::list<Gradient>& gradients, size_t size) {
-  std::vector<const Gradient*> first;
-  first.reserve(size);
-  for (auto g = gradients.begin(); first.size() < size; ++g) first.push_back(&*g);
-  return first;
-}
-
-}  // namespace
-
-Status DeviceRows::AddSources(const GradientRefs& gradients, DeviceMergeArgs* args) {
+Status DeviceRows::AddSources(const Addends& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
     args->sources.push_back({static_cast<const int64_t*>(merged_.rows.indices.data()),
@@ -36,12 +22,12 @@ Status DeviceRows::AddSources(const GradientRefs& gradients, DeviceMergeArgs* ar
     args->num_merged = args->num_entries = merged_.num_rows;
   }
   int64_t max_index_bound = max_index_bound_;
-  for (const Gradient* gradient : gradients) {
-    const Gradient& g = *gradient;
+  for (const Addend* gradient : gradients) {
+    const Addend& g = *gradient;
     max_index_bound =
         g.index_bound < 0 || max_index_bound < 0 ? -1 : std::max(max_index_bound, g.index_bound);
     const auto size = static_cast<int64_t>(g.index_span.size);
-    if (size == 0 || !g.failure.ok()) continue;
+    if (size == 0) continue;
     if (size > kMaxEntries - args->num_entries) {
       return Status(StatusCode::kResourceExhausted,
                     "Expected fewer than 2**31 rows to be merged at once on a device");
@@ -54,8 +40,7 @@ Status DeviceRows::AddSources(const GradientRefs& gradients, DeviceMergeArgs* ar
   return Status();
 }
 
-Status DeviceRows::StartMerging(const GradientRefs& gradients, Workspace& workspace,
-                                Merging* merging) {
+Status DeviceRows::StartMerging(const Addends& gradients, Workspace& workspace, Merging* merging) {
   DeviceMergeArgs& args = merging->args;
   args.layout = format_.layout;
   Status status = AddSources(gradients, &args);
@@ -67,7 +52,30 @@ Status DeviceRows::StartMerging(const GradientRefs& gradients, Workspace& worksp
   status = workspace.Allocate(ElementType::kInt64, Shape::Of({words}), &merging->memory);
   if (!status.ok()) return status;
   args.memory = merging->memory.data();
-  return workspace.Sort(args, &merging->report);
+  status = workspace.Sort(args, &merging->report);
+  return status.ok() ? CheckReport(merging->report, gradients, workspace) : status;
+}
+
+Status DeviceRows::CheckReport(const DeviceMergeReport& report, const Addends& gradients,
+                               Workspace& workspace) const {
+  if (report.bad_entry < 0) return Status();
+  int64_t end = merged_.num_rows;
+  const auto has_bad_entry = [&](const Addend* gradient) {
+    end += static_cast<int64_t>(gradient->index_span.size);
+    return end > report.bad_entry;
+  };
+  const auto bad = std::find_if(gradients.begin(), gradients.end(), has_bad_entry);
+  if (bad != gradients.end()) {
+    const Addend& g = **bad;
+    const size_t size = g.index_span.size;
+    std::vector<int64_t> indices(size);
+    Status status = workspace.CopyNow(g.index_span.data, size * sizeof(int64_t), indices.data());
+    if (status.ok()) {
+      status = CheckAcceptedIndices({indices.data(), size}, g.index_bound, g.contributor);
+    }
+    if (!status.ok()) return status;
+  }
+  return Status(StatusCode::kInternal, "The device has found a bad index that no gradient has");
 }
 
 Status DeviceRows::AllocateRows(int64_t num_rows, Workspace& workspace, Merged* rows) const {
@@ -89,76 +97,39 @@ Status DeviceRows::WriteRows(const Merging& merging, Workspace& workspace, Merge
   return status.ok() && output.num_rows > 0 ? workspace.Write(merging.args, output) : status;
 }
 
-Status DeviceRows::ReadFailure(const Gradient& gradient, Workspace& workspace, Status* failure) {
-  const IndexSpan& indices = gradient.index_span;
-  std::vector<int64_t> read(indices.size);
-  const Status status =
-      workspace.CopyNow(indices.data, indices.size * sizeof(int64_t), read.data());
-  IndexSpan span{read.data(), indices.size};
-  if (status.ok()) *failure = CheckIndices(gradient.index_bound, &span);
-  return status;
-}
-
-Status DeviceRows::FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
-                                    Workspace& workspace) const {
-  bool has_found = false;
-  int64_t end = merged_.num_rows;
-  for (Gradient& g : *gradients) {
-    if (!g.failure.ok()) continue;
-    end += static_cast<int64_t>(g.index_span.size);
-    if (end <= bad_entry) continue;
-    const Status status = ReadFailure(g, workspace, &g.failure);
-    if (!status.ok()) return status;
-    if (g.failure.ok()) continue;
-    g.indices = Buffer();
-    g.values = Buffer();
-    has_found = true;
-  }
-  if (has_found) return Status();
-  return Status(StatusCode::kInternal, kNoBadGradient);
-}
-
-Status DeviceRows::MergeGood(std::list<Gradient>* gradients, Workspace& workspace,
-                             Merging* merging) {
-  const GradientRefs all = FirstOf(*gradients, gradients->size());
-  Status status = StartMerging(all, workspace, merging);
-  const int64_t bad_entry = merging->report.bad_entry;
-  if (!status.ok() || bad_entry < 0) return status;
-  *merging = Merging();
-  status = FindBadGradients(bad_entry, gradients, workspace);
-  return status.ok() ? StartMerging(all, workspace, merging) : status;
-}
-
-bool DeviceRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
-  try {
-    Merging merging;
-    Merged merged;
-    Status status = MergeGood(gradients, workspace, &merging);
-    if (status.ok()) status = WriteRows(merging, workspace, &merged);
-    if (status.code() == StatusCode::kResourceExhausted) return false;
-    // After any other error, the gradients are lost, and the take of the round reports the error.
-    if (status.ok()) {
-      merged_ = std::move(merged);
-    } else {
-      Note(std::move(status));
-    }
-  } catch (const std::bad_alloc&) {
-    return false;
+bool DeviceRows::Fold(const Addends& gradients, Workspace& workspace) {
+  if (!failure_.ok()) return true;  // The round is lost.
+  Merging merging;
+  Merged merged;
+  Status status = StartMerging(gradients, workspace, &merging);
+  if (status.ok()) status = WriteRows(merging, workspace, &merged);
+  if (status.code() == StatusCode::kResourceExhausted) return false;
+  // After any other error, the gradients are lost, and the take of the round reports the error.
+  if (status.ok()) {
+    merged_ = std::move(merged);
+  } else {
+    Note(std::move(status));
   }
   return true;
 }
 
-Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, double total_weight,
+Status DeviceRows::PrepareFinish(const Addends& pending, double total_weight,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
-  Status status = StartMerging(FirstOf(*pending, pending->size()), workspace, &output->merging);
-  const int64_t bad_entry = output->merging.report.bad_entry;
-  if (status.ok() && bad_entry >= 0) return FindBadGradients(bad_entry, pending, workspace);
-  if (!status.ok()) return status;
-  const int64_t num_rows = output->merging.report.num_rows;
-  status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
-  if (!status.ok()) return status;
-  output->divisor = RowDivisorOf(options_.reduction, total_weight);
+  Status status;
+  if (failure_.ok()) status = StartMerging(pending, workspace, &output->merging);
+  if (status.code() == StatusCode::kInvalidArgument) {
+    Note(std::move(status));
+    status = Status();
+  }
+  if (failure_.ok()) {
+    const int64_t num_rows = output->merging.report.num_rows;
+    if (status.ok()) status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
+    if (!status.ok()) return status;
+    output->divisor = RowDivisorOf(options_.reduction, total_weight);
+  } else {
+    output->value.shape = format_.ShapeOf(0);
+  }
   output_ = std::move(output);
   return Status();
 }
@@ -166,7 +137,7 @@ Status DeviceRows::PrepareFinish(std::list<Gradient>* pending, double total_weig
 Value DeviceRows::Finish(Workspace& workspace) {
   Value value = std::move(output_->value);
   DeviceMergeOutput output;
-  output.num_rows = output_->merging.report.num_rows;
+  output.num_rows = value.shape.dim(0);
   output.indices = static_cast<int64_t*>(value.indices.data());
   output.values = value.values.data();
   output.divisor = output_->divisor;
@@ -176,43 +147,28 @@ Value DeviceRows::Finish(Workspace& workspace) {
   return value;
 }
 
-void DeviceRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved,
-                           double total_weight) {
-  saved_gradients_ = FirstOf(pending, num_saved);
+void DeviceRows::BeginSave(const Addends& pending, double total_weight) {
+  saved_gradients_ = pending;
   saved_weight_ = total_weight;
 }
 
-Status DeviceRows::RunSave(Workspace& workspace, SumPlacer place) {
+Status DeviceRows::RunSave(Workspace& workspace, StateMemory& memory) {
   if (!failure_.ok()) return failure_;
   Merging merging;
-  const GradientRefs gradients = std::exchange(saved_gradients_, {});
-  Status status = StartMerging(gradients, workspace, &merging);
-  const int64_t bad_entry = merging.report.bad_entry;
-  if (status.ok() && bad_entry >= 0) {
-    int64_t end = merged_.num_rows;
-    const auto has_bad_entry = [&](const Gradient* gradient) {
-      end += static_cast<int64_t>(gradient->index_span.size);
-      return end > bad_entry;
-    };
-    const auto bad = std::find_if(gradients.begin(), gradients.end(), has_bad_entry);
-    Status failure;
-    if (bad != gradients.end()) status = ReadFailure(**bad, workspace, &failure);
-    if (!status.ok() || !failure.ok()) return status.ok() ? CannotBeSaved(failure) : status;
-    return Status(StatusCode::kInternal, kNoBadGradient);
-  }
+  Status status = StartMerging(std::exchange(saved_gradients_, {}), workspace, &merging);
   Merged rows;
   if (status.ok()) status = WriteRows(merging, workspace, &rows);
-  SumMemory memory;
-  if (status.ok()) status = place(rows.rows.shape, &memory);
+  SumMemory sum;
+  if (status.ok()) status = memory.Allocate(rows.rows.shape, &sum);
   const auto size = static_cast<size_t>(rows.num_rows);
   std::vector<int64_t> counts(status.ok() ? size : 0);
   const auto read = [&](const Buffer& from, size_t num_bytes, void* to) {
     if (status.ok()) status = workspace.CopyNow(from.data(), num_bytes, to);
   };
-  read(rows.rows.indices, size * sizeof(int64_t), memory.indices);
-  read(rows.rows.values, size * format_.layout.num_sum_bytes(), memory.values);
+  read(rows.rows.indices, size * sizeof(int64_t), sum.indices);
+  read(rows.rows.values, size * format_.layout.num_sum_bytes(), sum.values);
   read(rows.counts, size * sizeof(int64_t), counts.data());
-  std::transform(counts.begin(), counts.end(), memory.weights, [&](int64_t count) {
+  std::transform(counts.begin(), counts.end(), sum.weights, [&](int64_t count) {
     return std::min(static_cast<double>(count), std::floor(saved_weight_));
   });
   return status;

@@ -4,10 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/round_sum.h"
@@ -21,7 +19,8 @@ namespace condacc {
 // differences:
 // - Indices are not checked before they are merged, so that no apply waits for the device.
 // - Fold() and PrepareFinish() wait for the device, to learn how many rows there are and whether an
-//   index is bad. If one is, they wait again, to find all gradients that have a bad index.
+//   index is bad. If one is, they wait again, to read it, and the round is lost: Finish() returns
+//   the error, and until then, nothing more is merged.
 // - A row has the number of the gradients that contain it, and not their weight: only kMean divides
 //   by the weight of a row, and it accepts no weights on a device. The saved weight of a row must
 //   not exceed that of all gradients, so RunSave() writes the lower of the number and that weight,
@@ -37,13 +36,13 @@ class DeviceRows {
 
   size_t num_rows() const { return static_cast<size_t>(merged_.num_rows); }
 
-  bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
+  bool Fold(const Addends& gradients, Workspace& workspace);
 
-  void BeginSave(const std::list<Gradient>& pending, size_t num_saved, double total_weight);
-  Status RunSave(Workspace& workspace, SumPlacer place);
+  void BeginSave(const Addends& pending, double total_weight);
+  Status RunSave(Workspace& workspace, StateMemory& memory);
   Status Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace);
 
-  Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
+  Status PrepareFinish(const Addends& pending, double total_weight, Workspace& workspace);
   const Shape& value_shape() const { return output_->value.shape; }
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
@@ -56,8 +55,6 @@ class DeviceRows {
 
  private:
   static constexpr int64_t kMaxEntries = (int64_t{1} << kNumEntryBits) - 1;
-
-  using GradientRefs = std::vector<const Gradient*>;
 
   struct Merged {
     int64_t num_rows = 0;
@@ -76,22 +73,19 @@ class DeviceRows {
   };
 
   // These may also throw std::bad_alloc.
-  // Sorts the entries of the merged rows and of `gradients`.
-  Status StartMerging(const GradientRefs& gradients, Workspace& workspace, Merging* merging);
+  // Sorts the entries of the merged rows and of `gradients`. Returns InvalidArgument if an index is
+  // bad.
+  Status StartMerging(const Addends& gradients, Workspace& workspace, Merging* merging);
   // Adds the merged rows and `gradients` to the arguments.
-  Status AddSources(const GradientRefs& gradients, DeviceMergeArgs* args);
+  Status AddSources(const Addends& gradients, DeviceMergeArgs* args);
   // Writes the rows of which StartMerging() has sorted the entries.
   Status WriteRows(const Merging& merging, Workspace& workspace, Merged* rows) const;
   // Allocates memory for this many rows.
   Status AllocateRows(int64_t num_rows, Workspace& workspace, Merged* rows) const;
-  // Reads the indices of a gradient, and outputs the error of a bad one.
-  static Status ReadFailure(const Gradient& gradient, Workspace& workspace, Status* failure);
-  // Reads the indices of the gradients, starting with the one that contains entry `bad_entry`, and
-  // sets the failure of those that have a bad index.
-  Status FindBadGradients(int64_t bad_entry, std::list<Gradient>* gradients,
-                          Workspace& workspace) const;
-  // Starts to merge the gradients that are not bad.
-  Status MergeGood(std::list<Gradient>* gradients, Workspace& workspace, Merging* merging);
+  // Returns InvalidArgument if the device has found a bad index. Then reads the indices of the
+  // gradient that has it, for the text.
+  Status CheckReport(const DeviceMergeReport& report, const Addends& gradients,
+                     Workspace& workspace) const;
   // Records an error that makes the round invalid, if it is the first.
   void Note(Status status) {
     if (failure_.ok()) failure_ = std::move(status).Permanent();
@@ -102,7 +96,7 @@ class DeviceRows {
   Merged merged_;
   int64_t max_index_bound_ = 0;  // Highest bound of the gradients so far, or -1 if one has none.
   Status failure_;
-  GradientRefs saved_gradients_;  // Set from BeginSave() to RunSave().
+  Addends saved_gradients_;  // Set from BeginSave() to RunSave().
   double saved_weight_ = 0;
   std::unique_ptr<Output> output_;  // Set from PrepareFinish() to Finish().
 };

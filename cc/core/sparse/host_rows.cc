@@ -1,10 +1,10 @@
 #include "cc/core/sparse/host_rows.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 #include <vector>
 
+#include "cc/core/accumulator/saved_state.h"
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
@@ -17,36 +17,27 @@ constexpr size_t kMaxPortions = 10;
 
 constexpr size_t kRestoredBucket = 1024;  // Rows.
 
-std::vector<HostSource> SourcesOf(const std::list<Gradient>& gradients, size_t size) {
+std::vector<HostSource> SourcesOf(const Addends& gradients) {
   std::vector<HostSource> sources;
-  sources.reserve(size);
-  for (auto g = gradients.begin(); sources.size() < size; ++g) {
-    sources.push_back({g->index_span, g->values.data(), g->weight});
-  }
+  sources.reserve(gradients.size());
+  for (const Addend* g : gradients) sources.push_back({g->index_span, g->values.data(), g->weight});
   return sources;
 }
 
 }  // namespace
 
-bool HostRows::Fold(std::list<Gradient>* gradients, Workspace& workspace) {
-  try {
-    HostMergePass(format_.layout, SourcesOf(*gradients, gradients->size()), &merged_, workspace)
-        .MergeInto(workspace);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
+bool HostRows::Fold(const Addends& gradients, Workspace& workspace) {
+  HostMergePass(format_.layout, SourcesOf(gradients), &merged_, workspace).MergeInto(workspace);
   return true;
 }
 
-Status HostRows::PrepareFinish(std::list<Gradient>* pending, double total_weight,
-                               Workspace& workspace) {
+Status HostRows::PrepareFinish(const Addends& pending, double total_weight, Workspace& workspace) {
   auto output = std::make_unique<Output>();
-  if (IsForwarded(*pending, total_weight)) {
-    output->forwarded = &pending->front();
-    output->value.shape = output->forwarded->shape;
+  if (IsForwarded(pending, total_weight)) {
+    output->forwarded = pending[0];
+    output->value.shape = format_.ShapeOf(static_cast<int64_t>(pending[0]->index_span.size));
   } else {
-    output->merge.emplace(format_.layout, SourcesOf(*pending, pending->size()), &merged_,
-                          workspace);
+    output->merge.emplace(format_.layout, SourcesOf(pending), &merged_, workspace);
     const auto num_rows = static_cast<int64_t>(output->merge->num_rows());
     const Status status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
     if (!status.ok()) return status;
@@ -68,17 +59,17 @@ Value HostRows::Finish(Workspace& workspace) {
   return value;
 }
 
-void HostRows::BeginSave(const std::list<Gradient>& pending, size_t num_saved,
-                         double /*total_weight*/) {
-  saved_sources_ = SourcesOf(pending, num_saved);
+void HostRows::BeginSave(const Addends& pending, double /*total_weight*/) {
+  saved_sources_ = SourcesOf(pending);
 }
 
-Status HostRows::RunSave(Workspace& workspace, SumPlacer place) {
+Status HostRows::RunSave(Workspace& workspace, StateMemory& memory) {
   HostMergePass merge(format_.layout, std::move(saved_sources_), &merged_, workspace);
-  SumMemory memory;
-  const Status status = place(format_.ShapeOf(static_cast<int64_t>(merge.num_rows())), &memory);
+  SumMemory sum;
+  const Status status =
+      memory.Allocate(format_.ShapeOf(static_cast<int64_t>(merge.num_rows())), &sum);
   if (!status.ok()) return status;
-  merge.CopyTo(memory, workspace.parallel_for());
+  merge.CopyTo(sum, workspace.parallel_for());
   return status;
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -33,24 +32,23 @@ class HostRows {
 
   size_t num_rows() const { return merged_.size(); }
 
-  // Merges the gradients. Sets the `failure` of those that cannot be added. Returns false if there
-  // was not enough memory, and then nothing else has changed.
-  bool Fold(std::list<Gradient>* gradients, Workspace& workspace);
+  // Merges the gradients. If there is not enough memory, returns false or throws std::bad_alloc,
+  // and nothing has changed.
+  bool Fold(const Addends& gradients, Workspace& workspace);
 
-  // Notes the merged rows and the first `num_saved` pending gradients, which must not move until
-  // the end of RunSave(), and their total weight.
-  void BeginSave(const std::list<Gradient>& pending, size_t num_saved, double total_weight);
+  // Notes the merged rows and the pending gradients, which must not move until the end of
+  // RunSave(), and the total weight.
+  void BeginSave(const Addends& pending, double total_weight);
   // See RoundSum. Gradients may be merged by other threads only afterwards.
-  Status RunSave(Workspace& workspace, SumPlacer place);
+  Status RunSave(Workspace& workspace, StateMemory& memory);
   // Makes the saved rows the merged ones. There must be no others. Returns InvalidArgument if their
   // indices do not ascend or are not below `index_bound`, or if a weight is negative, or higher
   // than that of all gradients.
   Status Restore(const SavedSum& saved, int64_t index_bound, Workspace& workspace);
 
   // See RoundSum. `pending` are the gradients that have not been merged. They must not move until
-  // Finish(). `total_weight` is that of all gradients. If some of them cannot be added, sets their
-  // `failure`, and nothing has been prepared.
-  Status PrepareFinish(std::list<Gradient>* pending, double total_weight, Workspace& workspace);
+  // Finish(). `total_weight` is that of all gradients.
+  Status PrepareFinish(const Addends& pending, double total_weight, Workspace& workspace);
   const Shape& value_shape() const { return output_->value.shape; }
   void AbandonFinish() { output_.reset(); }
   Value Finish(Workspace& workspace);
@@ -62,16 +60,16 @@ class HostRows {
   // A result to be written: either a merge of gradients or, if set, one gradient as it is.
   struct Output {
     std::optional<HostMergePass> merge;
-    Gradient* forwarded = nullptr;
+    Addend* forwarded = nullptr;
     double divisor = 0;
     Value value;
   };
 
   // Returns whether the result is the pending gradient itself: it is the only one, its weight and
   // the total weight are 1, and its indices ascend without repeats.
-  bool IsForwarded(const std::list<Gradient>& pending, double total_weight) const {
+  bool IsForwarded(const Addends& pending, double total_weight) const {
     return total_weight == 1 && merged_.size() == 0 && pending.size() == 1 &&
-           pending.front().weight == 1 && pending.front().index_span.is_ascending;
+           pending[0]->weight == 1 && pending[0]->index_span.is_ascending;
   }
 
   // Merges everything into `value`. Frees what has been read as it goes.

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "cc/core/accumulator/gradient.h"
 #include "cc/core/accumulator/sum_options.h"
@@ -14,6 +15,9 @@
 #include "cc/core/base/status.h"
 
 namespace condacc {
+
+// Gradients in the order in which they are added.
+using Addends = std::vector<Addend*>;
 
 // One slice of one gradient's values. Merges sort entries instead of the slices themselves.
 struct SliceEntry {
@@ -57,11 +61,7 @@ struct RowFormat {
   }
 
   // Returns the shape of the values of this many rows.
-  Shape ShapeOf(int64_t num_rows) const {
-    Shape shape = Shape::Of({num_rows});
-    for (int i = 1; i < values.rank(); ++i) shape.AddDim(values.dim(i));
-    return shape;
-  }
+  Shape ShapeOf(int64_t num_rows) const { return values.WithFirstDim(num_rows); }
   // Allocates memory for this many rows, with values of type `type`.
   Status Allocate(int64_t num_rows, ElementType type, Workspace& workspace, Value* rows) const {
     rows->shape = ShapeOf(num_rows);

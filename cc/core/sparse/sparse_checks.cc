@@ -88,34 +88,6 @@ int64_t IndexBound(const Gradient& gradient, const Shape& expected) {
   return dense.has_value() && dense->rank() >= 1 ? std::max<int64_t>(dense->dim(0), -1) : -1;
 }
 
-Status CheckIndices(int64_t index_bound, IndexSpan* span) {
-  const int64_t* const indices = span->data;
-  const size_t size = span->size;
-  if (size == 0) return Status();
-  int64_t min = indices[0];
-  int64_t max = indices[0];
-  bool is_ascending = true;
-  for (size_t i = 1; i < size; ++i) {
-    is_ascending &= indices[i] > indices[i - 1];
-    min = std::min(min, indices[i]);
-    max = std::max(max, indices[i]);
-  }
-  span->min = min;
-  span->max = max;
-  span->is_ascending = is_ascending;
-  const bool has_bound = index_bound >= 0;
-  if (min >= 0 && (!has_bound || max < index_bound)) return Status();
-  const int64_t* const wrong = std::find_if(indices, indices + size, [&](int64_t index) {
-    return index < 0 || (has_bound && index >= index_bound);
-  });
-  const std::string slice = "index of slice " + std::to_string(wrong - indices);
-  if (*wrong < 0) {
-    return Invalid("Shape mismatch: " + slice + " is negative; index is " + std::to_string(*wrong));
-  }
-  return Invalid("Shape mismatch: " + slice + " exceeded limits of shape; index is " +
-                 std::to_string(*wrong) + " exceeded " + std::to_string(index_bound));
-}
-
 Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size,
                       int64_t index_bound, double total_weight) {
   IndexSpan span{indices, size};
@@ -129,12 +101,6 @@ Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size
   return Status(StatusCode::kInvalidArgument,
                 "Expected weights of saved rows from 0 to that of all gradients, " +
                     std::to_string(total_weight));
-}
-
-Status CannotBeSaved(const Status& failure) {
-  return Status(failure.code(), failure.message() +
-                                    ". The next take discards this gradient; until then, the round "
-                                    "cannot be saved");
 }
 
 }  // namespace condacc

@@ -23,17 +23,10 @@ Status CheckSparseShapes(const Gradient& gradient, const Shape& expected, const 
 // gradient gives it. All indices must be lower.
 int64_t IndexBound(const Gradient& gradient, const Shape& expected);
 
-// Reads all indices of the span once, and sets what it finds in it. Returns InvalidArgument if one
-// is negative or not below `index_bound` (unless that is -1).
-Status CheckIndices(int64_t index_bound, IndexSpan* span);
-
 // Returns InvalidArgument unless the indices are valid, ascending and unique, and the weights of
 // the rows from 0 to `total_weight`.
 Status CheckSavedRows(const int64_t* indices, const double* weights, size_t size,
                       int64_t index_bound, double total_weight);
-
-// Returns the error of a save that a bad gradient prevents.
-Status CannotBeSaved(const Status& failure);
 
 }  // namespace condacc
 

@@ -1,7 +1,6 @@
 #include "cc/core/sparse/sparse_sum.h"
 
-#include <algorithm>
-#include <iterator>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -13,7 +12,16 @@
 namespace condacc {
 namespace {
 
-constexpr size_t kBookkeepingBytes = 256;  // Counted for each gradient, even without rows.
+// Counted for each gradient, even without rows: a node of a list, as the allocator rounds it.
+constexpr size_t kBookkeepingBytes = sizeof(Addend) + 4 * sizeof(void*);
+
+// Returns the addresses of the gradients.
+Addends AddressesOf(std::list<Addend>* gradients) {
+  Addends addresses;
+  addresses.reserve(gradients->size());
+  for (Addend& gradient : *gradients) addresses.push_back(&gradient);
+  return addresses;
+}
 
 // Moves the gradient's indices to memory that may be kept, as int64. Returns InvalidArgument if
 // there are 2**num_bits or more.
@@ -41,19 +49,12 @@ Status KeepIndices(int num_bits, Workspace& workspace, Gradient* gradient) {
 }  // namespace
 
 template <class Rows>
-Status SparseSum<Rows>::Check(const Gradient& gradient) const {
+Status SparseSum<Rows>::Check(const Gradient& gradient, const Shape* early) const {
   if (!Rows::kIsHost && gradient.weight != 1 && options_.reduction == Reduction::kMean) {
     return Status(StatusCode::kInvalidArgument,
                   "On a GPU, sparse gradients with weights have no MEAN: use GLOBAL_MEAN or SUM");
   }
-  if (order_.IsPassed(gradient)) {
-    return Status(StatusCode::kInvalidArgument,
-                  "The gradient of contributor " + std::to_string(*gradient.contributor) +
-                      " was discarded, and those of later contributors have been added, so that "
-                      "another one cannot be added in order: reset the accumulator");
-  }
-  return CheckSparseShapes(gradient, options_.shape,
-                           order_.size() == 0 ? nullptr : &format_.values);
+  return CheckSparseShapes(gradient, options_.shape, is_empty_ ? early : &format_.values);
 }
 
 template <class Rows>
@@ -75,29 +76,15 @@ Status SparseSum<Rows>::Supply([[maybe_unused]] Missing missing, Workspace& work
 
 template <class Rows>
 Appended SparseSum<Rows>::Append(Gradient&& gradient) {
-  CONDACC_INVARIANT(MissingFrom(gradient) == Missing::kNothing);
-  const size_t bytes = BytesOf(gradient);
-  if (order_.size() == 0) format_ = RowFormat::Of(options_.type, gradient.shape);
-  order_.Reserve();
-  if (options_.in_order_of_contributors()) early_.reserve(order_.arrivals().capacity());
+  CONDACC_INVARIANT(gradient.is_kept);
+  const size_t bytes = kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
+                       NumBytes(options_.type, gradient.shape);
+  if (is_empty_) format_ = RowFormat::Of(options_.type, gradient.shape);
   pending_.push_back(std::move(gradient));
+  is_empty_ = false;
+  total_weight_ += pending_.back().weight;
+  pending_bytes_ += bytes;
   Hold(bytes);
-  return PutInOrder();
-}
-
-template <class Rows>
-Appended SparseSum<Rows>::PutInOrder() noexcept {
-  const auto last = std::prev(pending_.end());
-  const auto next = early_.begin() + static_cast<std::ptrdiff_t>(order_.NumEarlyBefore(*last));
-  if (next != early_.end()) pending_.splice(*next, pending_, last);
-  const size_t num_ready = order_.Add(*last);
-  if (num_ready == 0) {
-    early_.insert(next, last);
-    return Appended::kEarly;
-  }
-  // The gradient and the early ones that it has made ready are now the end of the ready ones.
-  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(num_ready - 1));
-  for (auto ready = last; ready != FirstEarly(); ++ready) pending_bytes_ += BytesOf(*ready);
   return Appended::kPending;
 }
 
@@ -111,20 +98,19 @@ Advice SparseSum<Rows>::Advise(const NextTake& next_take) const {
 template <class Rows>
 int64_t SparseSum<Rows>::BeginFold() noexcept {
   CONDACC_INVARIANT(num_pending() > 0 && folding_.empty());
-  if (order_.num_early() == 0) {
-    folding_.swap(pending_);
-  } else {
-    folding_.splice(folding_.end(), pending_, pending_.begin(), FirstEarly());
-  }
+  folding_.swap(pending_);
   folding_bytes_ = std::exchange(pending_bytes_, 0);
   return static_cast<int64_t>(folding_.size());
 }
 
 template <class Rows>
 void SparseSum<Rows>::RunFold(Workspace& workspace) noexcept {
-  has_folded_ = rows_.Fold(&folding_, OfRows(workspace));
+  try {
+    has_folded_ = rows_.Fold(AddressesOf(&folding_), OfRows(workspace));
+  } catch (const std::bad_alloc&) {
+    has_folded_ = false;
+  }
   if (!has_folded_) return;
-  MoveBad(&folding_);
   folding_.clear();
   workspace.NoteFreed(folding_bytes_);
 }
@@ -143,32 +129,9 @@ bool SparseSum<Rows>::EndFold() noexcept {
 }
 
 template <class Rows>
-Status SparseSum<Rows>::BeginSave(SavedSum* saved) {
-  for (const auto* gradients : {&bad_, &pending_}) {
-    const auto bad = std::find_if(gradients->begin(), gradients->end(), IsBad);
-    if (bad != gradients->end()) return CannotBeSaved(bad->failure);
-  }
-  if (order_.has_gap()) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "A gradient was discarded after those of later contributors had been added, so "
-                  "the round cannot be saved: reset the accumulator");
-  }
-  saved->total_weight = order_.TotalWeight();
-  rows_.BeginSave(pending_, num_pending(), saved->total_weight);
-  for (auto early = FirstEarly(); early != pending_.end(); ++early) {
-    saved->early.push_back({early->shape, reinterpret_cast<const char*>(early->index_span.data),
-                            static_cast<const char*>(early->values.data()), early->index_bound});
-  }
-  if (options_.in_order_of_contributors()) saved->arrivals = order_.arrivals();
-  return Status();
-}
-
-template <class Rows>
-Status SparseSum<Rows>::CheckEarly(const SavedGradient& early, const int64_t* indices) const {
-  if (Rows::kIsHost) return Status();  // Supply() has checked them.
-  IndexSpan span{indices, static_cast<size_t>(early.shape.dim(0))};
-  const Status status = CheckIndices(early.index_bound, &span);
-  return status.ok() ? status : CannotBeSaved(status);
+double SparseSum<Rows>::BeginSave() {
+  rows_.BeginSave(AddressesOf(&pending_), total_weight_);
+  return total_weight_;
 }
 
 template <class Rows>
@@ -181,94 +144,31 @@ Status SparseSum<Rows>::Restore(const SavedSum& saved, Workspace& workspace) {
   format_ = RowFormat::Of(options_.type, saved.shape);
   status = rows_.Restore(saved, IndexBound(like, options_.shape), OfRows(workspace));
   if (!status.ok()) return status;
-  order_.AddFirst(saved.num_ready(), saved.arrivals, saved.total_weight);
+  is_empty_ = false;
+  total_weight_ = saved.total_weight;
   num_merged_ = rows_.num_rows();
   return status;
 }
 
-// Only DeviceRows finds bad gradients. The rows are prepared even if folds have found some, to find
-// those that are pending, too. These stay in `pending_` for now, because other threads may query it
-// meanwhile.
 template <class Rows>
-Status SparseSum<Rows>::PrepareFinish(Workspace& workspace) {
-  refused_.clear();
-  Status status = rows_.PrepareFinish(&pending_, order_.TotalWeight(), OfRows(workspace));
-  if (bad_.empty() && std::none_of(pending_.begin(), pending_.end(), IsBad)) return status;
-  rows_.AbandonFinish();
-  return RefuseBad();
-}
-
-template <class Rows>
-Status SparseSum<Rows>::RefuseBad() {
-  std::vector<Refused> refused;
-  const Gradient* first = nullptr;
-  for (const auto* gradients : {&bad_, &pending_}) {
-    for (const Gradient& gradient : *gradients) {
-      if (!IsBad(gradient)) continue;
-      if (first == nullptr) first = &gradient;
-      refused.push_back({gradient.number, gradient.contributor});
-    }
-  }
-  const size_t num_others = refused.size() - 1;
-  const std::string others =
-      num_others == 0 ? " was" : " and " + std::to_string(num_others) + " more like it were";
-  Status status(first->failure.code(), first->failure.message() + ". This gradient" + others +
-                                           " discarded; the others stay accumulated");
-  refused_ = std::move(refused);
-  return status;
-}
-
-template <class Rows>
-void SparseSum<Rows>::RemoveRefused() noexcept {
-  // The places of the merged gradients up to the last good one have passed.
-  size_t num_merged = order_.size() - pending_.size();
-  bool is_last = true;
-  for (auto bad = bad_.rbegin(); bad != bad_.rend(); ++bad, --num_merged) {
-    is_last = is_last && order_.IsAt(*bad, num_merged - 1);
-    order_.Remove(*bad, /*frees_place=*/is_last);
-  }
-  for (const Gradient& gradient : pending_) {
-    if (!IsBad(gradient)) continue;
-    Hold(-BytesOf(gradient));
-    order_.Remove(gradient, /*frees_place=*/true);
-  }
-  MoveBad(&pending_);
-  CONDACC_INVARIANT(refused_.size() == bad_.size());
-  early_.clear();
-  auto early = std::prev(pending_.end(), static_cast<std::ptrdiff_t>(order_.num_early()));
-  for (; early != pending_.end(); ++early) early_.push_back(early);
-  pending_bytes_ = 0;
-  for (auto i = pending_.begin(); i != FirstEarly(); ++i) pending_bytes_ += BytesOf(*i);
-  bad_.clear();
-  refused_.clear();
-}
-
-template <class Rows>
-void SparseSum<Rows>::MoveBad(std::list<Gradient>* gradients) noexcept {
-  for (auto i = gradients->begin(); i != gradients->end();) {
-    const auto gradient = i++;
-    if (IsBad(*gradient)) bad_.splice(bad_.end(), *gradients, gradient);
-  }
+Status SparseSum<Rows>::PrepareFinish(std::vector<Gradient*> early, Workspace& workspace) {
+  if (is_empty_) format_ = RowFormat::Of(options_.type, early[0]->shape);
+  Addends gradients = AddressesOf(&pending_);
+  gradients.insert(gradients.end(), early.begin(), early.end());
+  double total_weight = total_weight_;
+  for (const Gradient* gradient : early) total_weight += gradient->weight;
+  return rows_.PrepareFinish(gradients, total_weight, OfRows(workspace));
 }
 
 template <class Rows>
 void SparseSum<Rows>::Clear() noexcept {
   Hold(-held_bytes_);
-  bad_.clear();
-  refused_.clear();
   pending_.clear();
   pending_bytes_ = 0;
-  order_.Clear();
-  early_.clear();
+  is_empty_ = true;
+  total_weight_ = 0;
   rows_.Clear();
   num_merged_ = 0;
-}
-
-template <class Rows>
-size_t SparseSum<Rows>::BytesOf(const Gradient& gradient) const {
-  const auto elements = static_cast<size_t>(gradient.shape.num_elements());
-  return kBookkeepingBytes + gradient.index_span.size * sizeof(int64_t) +
-         elements * SizeOf(options_.type);
 }
 
 template class SparseSum<HostRows>;

@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "cc/core/accumulator/gradient.h"
-#include "cc/core/accumulator/gradient_order.h"
 #include "cc/core/accumulator/round_sum.h"
 #include "cc/core/accumulator/workspace.h"
-#include "cc/core/base/invariant.h"
 #include "cc/core/base/status.h"
 #include "cc/core/sparse/device_rows.h"
 #include "cc/core/sparse/host_rows.h"
@@ -20,25 +18,21 @@
 
 namespace condacc {
 
-// Keeps the gradients of one round in order of arrival, or in that of their contributors (see
-// SumOptions), and merges many of them at once. The indices of a gradient may be in any order and
-// repeat; those of the result ascend and are unique. A fold merges the pending gradients into the
-// rows merged before once they have at least SumOptions::fold_bytes, 45 % of the bytes of these
-// rows, and 75 % of those of the last result (AdviseFold() has all rules). So the memory stays
-// close to that of the result, and the cost of a gradient does not grow with the number of
-// gradients.
+// Keeps the gradients of one round, and merges many of them at once. The indices of a gradient may
+// be in any order and repeat; those of the result ascend and are unique. A fold merges the pending
+// gradients into the rows merged before once they have at least SumOptions::fold_bytes, 45 % of the
+// bytes of these rows, and 75 % of those of the last result (AdviseFold() has all rules). So the
+// memory stays close to that of the result, and the cost of a gradient does not grow with the
+// number of gradients.
 //
 // `Rows` is HostRows or DeviceRows.
 template <class Rows>
 class SparseSum final : public RoundSum {
  public:
-  explicit SparseSum(const SumOptions& options)
-      : RoundSum(options),
-        order_(options, /*may_refuse=*/!Rows::kIsHost),
-        rows_(options, format_) {}
+  explicit SparseSum(const SumOptions& options) : RoundSum(options), rows_(options, format_) {}
 
-  Status Check(const Gradient& gradient) const override;
-  Missing MissingFrom(const Gradient& gradient) const override {
+  Status Check(const Gradient& gradient, const Shape* early) const override;
+  Missing MissingFrom(const Gradient& gradient, bool /*is_early*/) const override {
     return gradient.is_kept ? Missing::kNothing : Missing::kKeptCopy;
   }
   Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const override;
@@ -48,57 +42,33 @@ class SparseSum final : public RoundSum {
   void RunFold(Workspace& workspace) noexcept override;
   bool EndFold() noexcept override;
   SumKind kind() const override { return SumKind::kSparse; }
-  Status BeginSave(SavedSum* saved) override;
-  Status CheckEarly(const SavedGradient& early, const int64_t* indices) const override;
-  Status RunSave(Workspace& workspace, SumPlacer place) override {
-    return rows_.RunSave(OfRows(workspace), place);
+  double BeginSave() override;
+  Status RunSave(Workspace& workspace, StateMemory& memory) override {
+    return rows_.RunSave(OfRows(workspace), memory);
   }
   Status Restore(const SavedSum& saved, Workspace& workspace) override;
   bool needs_preparation() const override { return true; }
-  Status PrepareFinish(Workspace& workspace) override;
+  Status PrepareFinish(std::vector<Gradient*> early, Workspace& workspace) override;
   const Shape& value_shape() const override { return rows_.value_shape(); }
-  void RemoveRefused() noexcept override;
   void AbandonFinish() override { rows_.AbandonFinish(); }
   // Frees the merged rows while the result is written.
-  Value Finish(Workspace& workspace) noexcept override {
-    CONDACC_INVARIANT(refused_.empty());
-    return rows_.Finish(OfRows(workspace));
-  }
+  Value Finish(Workspace& workspace) noexcept override { return rows_.Finish(OfRows(workspace)); }
   void Clear() noexcept override;
 
-  // Returns the number of pending gradients that can be folded: all but the early ones.
-  size_t num_pending() const { return pending_.size() - order_.num_early(); }
+  size_t num_pending() const { return pending_.size(); }
 
  private:
   // All calls of one accumulator pass workspaces of the same type.
   static typename Rows::Workspace& OfRows(Workspace& workspace) {
     return static_cast<typename Rows::Workspace&>(workspace);
   }
-  // Moves the gradient that was appended last to its place in the order of contributors. Without
-  // contributors, only counts its bytes as pending.
-  Appended PutInOrder() noexcept;
-  // Returns where the early gradients begin in `pending_`.
-  std::list<Gradient>::iterator FirstEarly() {
-    return early_.empty() ? pending_.end() : early_.front();
-  }
 
-  size_t BytesOf(const Gradient& gradient) const;
-  // Returns whether `rows_` could not add the gradient.
-  static bool IsBad(const Gradient& gradient) { return !gradient.failure.ok(); }
-  // Moves bad gradients to `bad_`.
-  void MoveBad(std::list<Gradient>* gradients) noexcept;
-  // Outputs all bad gradients to `refused_`, and returns the error of the first.
-  Status RefuseBad();
-
-  GradientOrder order_;
-  std::list<Gradient> pending_;  // In the order in which they are added: the early ones last.
-  // Points to the early gradients, in their order. Has room for all gradients of `order_`.
-  std::vector<std::list<Gradient>::iterator> early_;
-  size_t pending_bytes_ = 0;     // Bytes of the first num_pending().
-  std::list<Gradient> folding_;  // The gradients that the current fold merges.
+  std::list<Addend> pending_;
+  size_t pending_bytes_ = 0;
+  std::list<Addend> folding_;  // The gradients that the current fold merges.
   size_t folding_bytes_ = 0;
   bool has_folded_ = false;  // If true, the last RunFold() has merged `folding_`.
-  std::list<Gradient> bad_;  // The gradients that folds could not add, in order of arrival.
+  bool is_empty_ = true;     // No gradient has been appended.
   RowFormat format_;
   Rows rows_;
   // The number of merged rows at the last EndFold(): Advise() may run beside RunFold().

@@ -110,8 +110,8 @@ copied, and are then not in the state.
 state: The state, in a format that has a version: [n] uint8. It depends on what was accumulated, and
   not on how much of it had been added up.
 
-InvalidArgument if the accumulator is on a GPU and a gradient has a bad index, which the next take
-discards; ResourceExhausted if memory is short.
+InvalidArgument if the accumulator is on a GPU and a gradient has a bad index, with which the take of
+its round would fail; ResourceExhausted if memory is short.
 )");
 
 REGISTER_OP("Condacc>AccumulatorRestore")

@@ -65,9 +65,8 @@ InvalidArgument as for Condacc>DenseApply; if the parts of a gradient that would
 each other, the accumulator's shape or what is accumulated; if an index is negative or beyond the
 shape; or if the accumulator is on a GPU, its reduction_type is MEAN and the weight is not 1.
 ResourceExhausted if memory is short. After an error nothing has changed, and the contributor may
-apply another gradient. On a GPU, a take can refuse a gradient after later ones have been added. If
-the accumulator adds in the order of contributors, another gradient of this one is then an
-InvalidArgument, too, until the accumulator is reset.
+apply another gradient. On a GPU, a bad index fails the take of its round instead, with which all
+gradients of the round are lost.
 )");
 
 REGISTER_OP("Condacc>SparseTake")

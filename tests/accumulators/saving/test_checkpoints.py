@@ -19,16 +19,18 @@ from tf_condacc._ops.native import ops
 KINDS = ["dense", "sparse"]
 VALUES = [0.1, 0.2, 0.7, 1e8, -1e8, 0.3]  # Their sums depend on the order of additions.
 
-# States that were saved in version 2 of the format: a float16 sum of a gradient of contributor 7
+# States that were saved in version 3 of the format: a float16 sum of a gradient of contributor 7
 # and one of weight 0.5, after one was dropped; and an ordered sum of 4 contributors, of which 0 and
 # 3 have come, which is early.
-VERSION_2 = {
+VERSION_3 = {
     "dense": (
-        "eNpLzs9LSUxOZmBiYGBghGIQGwbOQGlGKM0MpVlxiCPrZWD4YQ+TZ2dABej6yAYGm+0YGA7Yg2gAZV8IMQ=="
+        "eNpLzs9LSUxOZmBmYGBwA+IDjAxgwAqhGKBcsDwIMDEggx/2jGjqSAWJCimpecWpCkA3lOaW5iSW5Bcp5KcppJRUFqQq"
+        "pOXkJ5YYmukoFGckArnRxrEKiXkpCkWpKaXJJZn5efFgVcGhvgxkA2YGygA7hfoZDDbbAUPdHkKTDgA4nSFr"
     ),
     "sparse": (
-        "eNpLzs9LSUxOZmBiYABjZiBmBGIWBgi4wAihmaB8ZgZUPi6AKi/igF39B3tmFL6AAyOafiay7CMVfLBHpYkHxsbG"
-        "ID0OZ8+csaW/uxkYgPbaAa13BLrDAch1BAAQsQ/x"
+        "eNrFUUsOgjAQreUCHmEOwIq6VWDhUi9gjKltCRhoST8L74h34QgW4gajBsTEl0w6k/Z9JmVKcsoYChBCF19J13zAYjC1"
+        "MX50+Okeo3GgYGqqjQAfwlWupFZpUBlwe60FZKWilkQhmJz68UDC6AhUctCCO2YLJU/9u9023YdQSLC5AKW56DVWwJS0"
+        "ujg7L2pe++OJed8hmMVeJt8y5+b+jU4bD8/xIIR0nOTWNOt/7O99N94+9Tm6P0in8u+rIjTK"
     ),
 }
 
@@ -120,8 +122,8 @@ def test_gradients_that_came_early_are_saved_and_added_in_order(kind, tmp_path):
 
 @pytest.mark.weighted_means("sparse")
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_of_version_2_are_read_and_written_byte_by_byte(kind):
-    state = zlib.decompress(base64.b64decode(VERSION_2[kind]))
+def test_states_of_version_3_are_read_and_written_byte_by_byte(kind):
+    state = zlib.decompress(base64.b64decode(VERSION_3[kind]))
     if kind == "dense":
         accumulator = make(kind, tf.float16, reduction_type="SUM")
     else:

@@ -130,9 +130,9 @@ BAD_ROWS = {"row_beyond_the_constructors", "later_row_beyond_the_constructors", 
 
 
 def take_refuses_rows(impl: Any, case: str | None = None) -> bool:
-    """Returns whether it is the take, and not the apply, that refuses a bad row.
+    """Returns whether it is the take, and not the apply, that fails because of a bad row.
 
-    Our accumulators on a GPU check indices when they merge them.
+    Our accumulators on a GPU check indices when they merge them, and then the round is lost.
 
     Args:
         impl: The implementation.

@@ -66,8 +66,10 @@ class FakeSum final : public RoundSum {
   // The size of the last result that the last call of Advise() was given.
   static inline std::atomic<size_t> last_result_bytes{0};
 
-  Status Check(const Gradient&) const override { return Status(); }
-  Missing MissingFrom(const Gradient&) const override { return Missing::kNothing; }
+  Status Check(const Gradient&, const Shape* /*early*/) const override { return Status(); }
+  Missing MissingFrom(const Gradient&, bool /*is_early*/) const override {
+    return Missing::kNothing;
+  }
   Status Supply(Missing, Workspace&, Gradient*) const override { return Status(); }
   Appended Append(Gradient&& gradient) override {
     pending_.push_back(std::move(gradient));
@@ -92,7 +94,8 @@ class FakeSum final : public RoundSum {
   }
   bool EndFold() noexcept override { return true; }
   bool needs_preparation() const override { return prepares_; }
-  Status PrepareFinish(Workspace& workspace) override {
+  Status PrepareFinish(std::vector<Gradient*> /*early*/, Workspace& workspace) override {
+    if (!prepares_) return Status();
     EXPECT_FALSE(is_prepared_);
     Work(workspace);
     num_prepared_ = added_.size() + pending_.size();

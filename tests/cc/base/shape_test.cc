@@ -45,6 +45,10 @@ TEST(Shape, KeepsEveryDimensionOfAnyRank) {
   }
 }
 
+TEST(Shape, GetsAnotherFirstDimension) {
+  EXPECT_EQ(Shape::Of({1, 2, 3, 4, 5, 6, 7}).WithFirstDim(9), Shape::Of({9, 2, 3, 4, 5, 6, 7}));
+}
+
 TEST(Shape, MultipliesItsDimensions) {
   EXPECT_EQ(Shape::Of({5}).num_elements(), 5);
   EXPECT_EQ(Shape::Of({2, 3, 4}).num_elements(), 24);

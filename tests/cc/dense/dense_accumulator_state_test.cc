@@ -1,4 +1,6 @@
 // Tests of saving and restoring dense accumulators.
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <future>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
+#include "cc/core/accumulator/saved_state.h"
 #include "gtest/gtest.h"
 #include "tests/cc/accumulator/by_contributor.h"
 #include "tests/cc/accumulator/saved_bytes.h"
@@ -176,41 +179,61 @@ void ExpectRefused(std::string bytes, size_t offset, uint64_t value, const std::
   EXPECT_EQ(accumulator.num_accumulated(), 0);
 }
 
+uint64_t BitsOfDouble(double value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(value));
+  return bits;
+}
+
 TEST_F(DenseState, ThatIsHostileIsRefused) {
   const std::string bytes = State();
-  constexpr size_t kHeader = 40;           // Magic, version, ..., number of bytes.
-  constexpr size_t kSteps = kHeader + 16;  // After the accumulator's shape.
-  constexpr size_t kContributors = kSteps + 5 * 8;
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const double negative = -1;
-  uint64_t nan_bits = 0;
-  uint64_t negative_bits = 0;
-  std::memcpy(&nan_bits, &nan, sizeof(nan));
-  std::memcpy(&negative_bits, &negative, sizeof(negative));
+  constexpr size_t kDescriptionAt = 128;
+  constexpr size_t kDimsAt = kDescriptionAt + 128;
+  constexpr size_t kContributorsAt = kDimsAt + 64;
   const auto minus_one = static_cast<uint64_t>(-1);
-  ExpectRefused(bytes, 0, 0, "Expected the saved state of an accumulator");
-  ExpectRefused(bytes, 8, 1, "another version: expected 2, got 1");
-  ExpectRefused(bytes, 24, 4, "in the order of 4 contributors");
-  ExpectRefused(bytes, 32, minus_one, "bytes");
-  ExpectRefused(bytes, kHeader, minus_one - 1, "cut off");
-  ExpectRefused(bytes, kHeader, uint64_t{1} << 60, "cut off");
-  ExpectRefused(bytes, kSteps + 8, minus_one, "dropped gradients");
-  ExpectRefused(bytes, kSteps + 24, std::numeric_limits<int64_t>::max(), "accumulated gradients");
-  ExpectRefused(bytes, kSteps + 24, minus_one, "accumulated gradients, got -1");
-  ExpectRefused(bytes, kSteps + 24, 0, "a weight of gradients");
-  ExpectRefused(bytes, kSteps + 32, nan_bits, "a weight of gradients");
-  ExpectRefused(bytes, kSteps + 32, negative_bits, "a weight of gradients");
-  ExpectRefused(bytes, kContributors, uint64_t{1} << 61, "cut off");
-  ExpectRefused(bytes, kContributors, 4, "more contributors than gradients");
-  ExpectRefused(bytes, kContributors + 8, minus_one, "contributor -1 out of order");
-  ExpectRefused(bytes, kContributors + 8, 5, "contributor 5 out of order");
-  ExpectRefused(bytes, kContributors + 8, 6, "contributor 5 out of order");
-  ExpectRefused(bytes, kContributors + 24, 1, "early gradients");
-  ExpectRefused(bytes, kContributors + 32, 300, "bad shape");
-  ExpectRefused(bytes, kContributors + 40, uint64_t{1} << 61, "shape");
-  ExpectRefused(bytes, kContributors + 40, minus_one, "values of shape [?]");
-  ExpectRefused(bytes, kContributors + 40, 3, "cut off");
-  ExpectRefused(bytes, kContributors + 40, 1, "do not fit its size");
+  ExpectRefused(bytes, offsetof(StateHeader, magic), 0,
+                "Expected the saved state of an accumulator");
+  ExpectRefused(bytes, offsetof(StateHeader, version), 1, "another version: expected 3, got 1");
+  const size_t rank = offsetof(StateHeader, value_rank);
+  ExpectRefused(bytes, rank, minus_one - 1, "bad rank");
+  ExpectRefused(bytes, rank, 255, "bad rank");
+  ExpectRefused(bytes, rank, 100, "cut off");
+  ExpectRefused(bytes, rank, std::numeric_limits<int64_t>::max(), "bad rank");
+  ExpectRefused(bytes, offsetof(StateHeader, version), 3 + (uint64_t{1} << 50), "cut off");
+  ExpectRefused(bytes, offsetof(StateHeader, version), 3 + (uint64_t{7} << 32), "MEAN, got a dense");
+  ExpectRefused(bytes, kDescriptionAt, 0, "does not say what accumulator");
+  ExpectRefused(bytes, kDescriptionAt, 0x6161616161616161, "got aaaaaaaaaccumulator of dtype");
+  ExpectRefused(bytes, offsetof(StateHeader, value_rank), minus_one, "values of shape <unknown>");
+  ExpectRefused(bytes, offsetof(StateHeader, num_bytes), minus_one, "bytes");
+  ExpectRefused(bytes, offsetof(StateHeader, num_dropped), minus_one, "dropped gradients, got -1");
+  for (const auto& [offset, what] : {std::pair(offsetof(StateHeader, num_gradients), "accumulated"),
+                                     std::pair(offsetof(StateHeader, num_early), "early")}) {
+    const std::string words = "expected a number of " + std::string(what) + " gradients, got ";
+    ExpectRefused(bytes, offset, minus_one, words + "-1");
+    ExpectRefused(bytes, offset, (uint64_t{1} << 53) + 1, words + "9007199254740993");
+  }
+  ExpectRefused(bytes, offsetof(StateHeader, num_gradients), 0, "a weight of gradients");
+  ExpectRefused(bytes, offsetof(StateHeader, num_gradients), 1, "do not fit");
+  const size_t weight = offsetof(StateHeader, total_weight);
+  ExpectRefused(bytes, weight, BitsOfDouble(std::nan("")), "a weight of gradients");
+  ExpectRefused(bytes, weight, BitsOfDouble(-1), "a weight of gradients");
+  ExpectRefused(bytes, weight, BitsOfDouble(-0.0), "a weight of gradients");
+  ExpectRefused(bytes, offsetof(StateHeader, num_come), uint64_t{1} << 61, "contributors");
+  ExpectRefused(bytes, offsetof(StateHeader, num_come), 4, "contributors, gradients");
+  ExpectRefused(bytes, offsetof(StateHeader, num_come), 9, "do not fit its size");
+  ExpectRefused(bytes, offsetof(StateHeader, num_come), 1, "not 0");
+  ExpectRefused(bytes, offsetof(StateHeader, num_early), 1, "do not fit");
+  ExpectRefused(bytes, offsetof(StateHeader, num_early_rows), 1, "values of shape [2]");
+  ExpectRefused(bytes, sizeof(StateHeader), 1, "not 0");
+  ExpectRefused(bytes, kDimsAt, uint64_t{1} << 61, "values of shape");
+  ExpectRefused(bytes, kDimsAt, minus_one, "values of shape [?]");
+  ExpectRefused(bytes, kDimsAt, 100, "do not fit its size");
+  ExpectRefused(bytes, kDimsAt, 1, "not 0");
+  ExpectRefused(bytes, kDimsAt + 8, 1, "not 0");
+  ExpectRefused(bytes, kContributorsAt, minus_one, "contributor -1 out of order");
+  ExpectRefused(bytes, kContributorsAt, 5, "contributor 5 out of order");
+  ExpectRefused(bytes, kContributorsAt, 6, "contributor 5 out of order");
+  ExpectRefused(bytes, bytes.size() - 8, 1, "not 0");
 }
 
 TEST_F(DenseState, OfValuesWithAnUnknownDimensionIsRefusedAlsoIfThereAreNone) {
@@ -219,9 +242,10 @@ TEST_F(DenseState, OfValuesWithAnUnknownDimensionIsRefusedAlsoIfThereAreNone) {
   empty.shape = Shape::Of({0, 2});
   ASSERT_TRUE(accumulator.Apply(0, std::move(empty), workspace_).is_added());
   std::string bytes = SavedBytes(accumulator, workspace_);
-  constexpr size_t kSecondDim = 120;  // Of the values.
-  const int64_t unknown = -1;
-  std::memcpy(&bytes[kSecondDim], &unknown, sizeof(unknown));
+  constexpr size_t kSecondDimAt = 256 + 8;  // Of the values.
+  const int64_t second_dim = 2, unknown = -1;
+  ASSERT_EQ(std::memcmp(&bytes[kSecondDimAt], &second_dim, sizeof(second_dim)), 0);
+  std::memcpy(&bytes[kSecondDimAt], &unknown, sizeof(unknown));
   const Status status = RestoreBytes(bytes, accumulator, workspace_);
   EXPECT_NE(status.message().find("values of shape [0,?]"), std::string::npos) << status.message();
 }
@@ -230,7 +254,7 @@ TEST_F(DenseState, OfManyGradientsNeedsNoMemoryForEach) {
   Accumulator one(Options());
   Add(one, 8, workspace_);
   std::string bytes = SavedBytes(one, workspace_);
-  constexpr size_t kCount = 80;  // Of the number of gradients, before their total weight.
+  constexpr size_t kCount = offsetof(StateHeader, num_gradients);  // The total weight follows.
   const int64_t count = int64_t{1} << 53;
   const auto total_weight = static_cast<double>(count);
   std::memcpy(&bytes[kCount], &count, sizeof(count));
@@ -269,8 +293,13 @@ TEST_F(DenseState, OfGradientsOnADeviceIsThatOfTheHost) {
     EXPECT_TRUE(RestoreBytes(bytes, device, workspace_).ok());
     EXPECT_EQ(SavedBytes(device, workspace_), bytes);
     workspace_.RefuseAllocation(0);
-    EXPECT_EQ(device.Save(workspace_, [](size_t, char**) { return Status(); }).code(),
-              StatusCode::kResourceExhausted);
+    alignas(64) char state[1024];
+    const auto allocate = [&](size_t num_bytes, char** memory) {
+      EXPECT_LE(num_bytes, sizeof(state));
+      *memory = state;
+      return Status();
+    };
+    EXPECT_EQ(device.Save(workspace_, allocate).code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(device.num_accumulated(), 3);
   }
 }

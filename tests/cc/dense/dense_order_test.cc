@@ -167,7 +167,7 @@ TEST_F(DenseOrderStateTest, AnEarlyBorrowedGradientIsCopiedAndCounted) {
   std::vector<float> values(4, 1.0f);
   ASSERT_TRUE(accumulator_.Apply(0, By(2, Borrowed(&values)), workspace_).is_added());
   EXPECT_EQ(workspace_.num_allocations(), 1);
-  EXPECT_EQ(budget_.num_held(), 4 * sizeof(float));
+  EXPECT_EQ(budget_.num_held(), sizeof(Gradient) + 4 * sizeof(float));
   ASSERT_TRUE(accumulator_.Apply(0, By(0, Borrowed(&values)), workspace_).is_added());
   EXPECT_EQ(workspace_.num_allocations(), 2) << "memory for the result, and no copy";
   ASSERT_TRUE(accumulator_.Apply(0, By(1, Borrowed(&values)), workspace_).is_added());

@@ -57,8 +57,10 @@ class DenseSumPassesTest : public testing::Test {
 
   static void Append(DenseSum* sum, const std::vector<T>& values, Workspace& workspace) {
     Gradient gradient = Owned(values);
-    while (sum->MissingFrom(gradient) != Missing::kNothing) {
-      ASSERT_TRUE(sum->Supply(sum->MissingFrom(gradient), workspace, &gradient).ok());
+    while (true) {
+      const Missing missing = sum->MissingFrom(gradient, /*is_early=*/false);
+      if (missing == Missing::kNothing) break;
+      ASSERT_TRUE(sum->Supply(missing, workspace, &gradient).ok());
     }
     sum->Append(std::move(gradient));
   }

@@ -84,7 +84,6 @@ constexpr Expected kDenseStates[] = {
 };
 constexpr Expected kDeviceStates[] = {
     {"Accumulator::Save", {3, 0, 0}, "Save(): InvalidArgument"},
-    {"Accumulator::Save", {9, 0, 0}, "Save(): FailedPrecondition"},
     {"Accumulator::Save", {13, 0, 0}, "Save(): Internal"},
     {"Accumulator::Restore", {13, 1, 0}, "Restore(): Internal"},
 };

@@ -67,9 +67,4 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "the condition is true",
         "if (status.ok()) round.sum->AbandonFinish();",
     ): "If the memory was refused, there is none to be freed.",
-    (
-        "accumulator/accumulator.cc",
-        "the condition is false",
-        "if (status.ok()) return status;",
-    ): "A sum that is prepared has refused nothing, and an error with the code OK is none.",
 }

@@ -63,7 +63,7 @@ TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
   int num_failed = 0;
   for (bool is_ready = false; !is_ready; ++num_failed) {
     ASSERT_LT(num_failed, 1000);
-    ThrowsAt(num_failed, [&] { is_ready = sum.PrepareFinish(workspace_).ok(); });
+    ThrowsAt(num_failed, [&] { is_ready = sum.PrepareFinish({}, workspace_).ok(); });
     EXPECT_EQ(sum.num_pending(), 2u);
     EXPECT_EQ(TestBuffer::num_live(), num_live + (is_ready ? 3 : 0));
   }
@@ -74,7 +74,7 @@ TEST_F(SparseOutOfMemory, ATakeThatCannotBePreparedHasChangedNothing) {
 TEST_F(SparseOutOfMemory, FinishingATakeAllocatesNothing) {
   Sum sum(options_);
   Fill(&sum);
-  ASSERT_TRUE(sum.PrepareFinish(workspace_).ok());
+  ASSERT_TRUE(sum.PrepareFinish({}, workspace_).ok());
   const int64_t num_freed = TestBuffer::num_freed_bytes();
   const int before = num_allocations;
   Value value;

@@ -49,7 +49,7 @@ class SparseSumTest : public testing::TestWithParam<bool> {
     const bool succeeded = sum_->EndFold();
     ASSERT_TRUE(succeeded);
   }
-  Status Prepare() { return sum_->PrepareFinish(workspace_); }
+  Status Prepare() { return sum_->PrepareFinish({}, workspace_); }
   int64_t count() const { return static_cast<int64_t>(gradients_.size()); }
 
   Slices Finish() {
@@ -107,6 +107,13 @@ TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
   EXPECT_EQ(Advise(), Advice::kMustFold);
   ASSERT_TRUE(Prepare().ok());
   EXPECT_EQ(Finish(), Expected());
+}
+
+TEST_P(SparseSumTest, TinyGradientsCountWithWhatIsKeptOfThem) {
+  EXPECT_LE(sizeof(Addend), 160u);
+  Append(100, /*size=*/0);
+  EXPECT_GE(budget_.num_held(), 100 * sizeof(Addend));
+  EXPECT_LE(budget_.num_held(), 100 * (sizeof(Addend) + 64));
 }
 
 // Gradients held beside those of a fold add to the peak, so fewer may come than before the fold.
@@ -187,6 +194,18 @@ TEST_P(SparseSumTest, AGradientBehindFoldedOnesWithoutRowsOrWeightIsTakenWhole) 
     ASSERT_TRUE(Prepare().ok());
     EXPECT_EQ(Finish(), slices);
   }
+}
+
+TEST_P(SparseSumTest, AFoldWithoutMemoryLeavesItsGradientsBeforeLaterOnes) {
+  const auto append = [this](float value) { Append({{5}, std::vector<float>(kRowWidth, value)}); };
+  for (const float value : {1e8f, 1.0f, 1.0f, 1.0f}) append(value);
+  sum_->BeginFold();
+  append(-1e8f);  // In another order, the sum would be 3.
+  workspace_.RefuseAllocation(0);
+  sum_->RunFold(workspace_);
+  EXPECT_FALSE(sum_->EndFold());
+  ASSERT_TRUE(Prepare().ok());
+  EXPECT_EQ(Finish(), (Slices{{5}, std::vector<float>(kRowWidth, 0.0f)}));
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 // The programs "dense", "sparse" and "device".
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -25,17 +22,6 @@ namespace condacc::explorer {
 namespace {
 
 constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
-
-// Returns how many gradients a take has removed, according to its error. Returns -1 if there was no
-// memory for a text.
-int NumRemoved(const Status& status) {
-  const std::string& message = status.message();
-  if (status.code() != StatusCode::kInvalidArgument) return 0;
-  if (message == "Out of memory") return -1;
-  if (message.find("stay accumulated") == std::string::npos) return 0;
-  const char* const more = std::strstr(message.c_str(), "This gradient and ");
-  return more == nullptr ? 1 : 1 + std::atoi(more + std::strlen("This gradient and "));
-}
 
 // One run of threads that use an accumulator. `Gradients` is DenseGradients, SparseGradients or
 // DeviceGradients.
@@ -118,7 +104,7 @@ AccumulatorRun<Gradients>::AccumulatorRun()
   faults.slow_percent = Chance(66) ? 0 : 30;
   history_.device_fails = Gradients::kRefusesLate && Chance(12);
   faults.failed_percent = history_.device_fails ? 10 : 0;
-  history_.refuses_memory = faults.refused_percent > 0 || refuse_new_percent_ > 0;
+  history_.takes_need_memory = num_contributors_ > 0 && refuse_new_percent_ > 0;
   SetWorkspaceFaults(faults);
   TimerQueue::Global().Restart(refuses_timers_ ? 30 : 0);
   accumulator_ = std::make_unique<Accumulator>(DrawOptions());
@@ -266,9 +252,10 @@ void AccumulatorRun<Gradients>::MakeTake(size_t number) {
         TakeRecord& take = history_.takes[number];
         if (take.num_completions++ == 0) take.completed = Now();
         take.code = status.code();
-        const int num_removed = Gradients::kRefusesLate ? NumRemoved(status) : 0;
-        take.num_removed = std::max(num_removed, 0);
-        history_.loses_count |= num_removed < 0;
+        const bool is_valid = take.num_required >= 1 &&
+                              (num_contributors_ == 0 || take.num_required <= num_contributors_);
+        take.is_lost = is_valid && status.code() == StatusCode::kInvalidArgument;
+        history_.loses_count |= take.is_lost;
         if (value != nullptr) take.gradients = gradients_.SetIn(*value, &take.has_wrong_value);
         Point("has completed a take");
       },
@@ -453,10 +440,10 @@ void AccumulatorRun<Gradients>::Save(Operation* save) {
   status = ReadState(save->saved_bytes.get(), save->saved_size, kSumKind,
                      accumulator_->options().sum, &state);
   if (!status.ok()) Fail("a state cannot be read: " + status.message());
-  save->result = state.sum.num_accumulated;
+  save->result = state.num_accumulated();
   bool is_wrong = false;
-  GradientSet saved = state.sum.num_ready() > 0 ? gradients_.SetInSaved(state.sum, &is_wrong) : 0;
-  for (const SavedGradient& early : state.sum.early) saved |= gradients_.SetInEarly(early);
+  GradientSet saved = state.sum.num_gradients > 0 ? gradients_.SetInSaved(state.sum, &is_wrong) : 0;
+  for (const SavedGradient& early : state.early) saved |= gradients_.SetInEarly(early);
   save->saved_gradients = saved;
   if (is_wrong || CountOf(saved) != save->result) Fail("a saved sum is wrong");
   for (const Operation& apply : history_.operations) {
@@ -472,11 +459,9 @@ template <class Gradients>
 void AccumulatorRun<Gradients>::CheckStatus(const char* what, const Status& status) const {
   const StatusCode code = status.code();
   const bool finds_bad = Gradients::kRefusesLate && fault_percent_ > 0;
-  const bool may_be =
-      status.ok() || code == StatusCode::kResourceExhausted ||
-      (code == StatusCode::kInternal && history_.device_fails) ||
-      (code == StatusCode::kInvalidArgument && finds_bad) ||
-      (code == StatusCode::kFailedPrecondition && finds_bad && num_contributors_ > 0);
+  const bool may_be = status.ok() || code == StatusCode::kResourceExhausted ||
+                      (code == StatusCode::kInternal && history_.device_fails) ||
+                      (code == StatusCode::kInvalidArgument && finds_bad);
   if (!may_be) Fail(std::string(what) + " failed: " + status.message());
 }
 
@@ -497,10 +482,13 @@ void AccumulatorRun<Gradients>::Restore(Operation* restore) {
   } else {
     SavedState state;
     state.global_step = restore->saved_step = restore->step;
-    const SumOptions& options = accumulator_->options().sum;
-    SumPlaces places;
-    empty.resize(SizeOfState(kSumKind, options, state, &places));
-    WriteState(kSumKind, options, state, empty.data());
+    const auto allocate = [&](size_t num_bytes, char** memory) {
+      empty.resize(num_bytes);
+      *memory = empty.data();
+      return Status();
+    };
+    StateMemory memory(kSumKind, accumulator_->options().sum, state, allocate);
+    if (!memory.AllocateWithoutSum().ok()) Fail("a state cannot be written");
     bytes = empty.data();
     size = empty.size();
   }

@@ -211,6 +211,12 @@ Gradient SparseGradients::CallerMemory::Make(const SparseGradients& gradients,
   const auto wide = static_cast<double>(value);
   if (gradients.reduction_ != Reduction::kSum) std::memcpy(&value, &wide, sizeof value);
   values_.assign(indices_.size() * static_cast<size_t>(width), value);
+  if (gradients.reduction_ != Reduction::kSum) {
+    const double weight = gradients.WeightOf(number);
+    for (size_t i = 1; i < values_.size(); i += static_cast<size_t>(width)) {
+      std::memcpy(&values_[i], &weight, sizeof weight);
+    }
+  }
   Gradient gradient;
   gradient.indices_shape = Shape::Of({gradients.num_rows_});
   gradient.shape = Shape::Of({gradients.num_rows_, width});
@@ -263,11 +269,12 @@ GradientSet SparseGradients::SetInRows(const int64_t* indices, const void* value
         row % 2 == 0 ? set : SetOf(static_cast<int>(indices[i] % kRowStride));
     const double divisor =
         are_means ? weights_.Sum(reduction_ == Reduction::kMean ? expected : set) : 1;
-    const double mean = static_cast<double>(expected) / divisor;
+    const double means[kWidth] = {static_cast<double>(expected) / divisor,
+                                  weights_.Sum(expected) / divisor};
     is_right = (i == 0 || indices[i] > indices[i - 1]) && (expected & ~set) == 0;
     for (int64_t column = kWidth * i; column < kWidth * (i + 1); ++column) {
       is_right &= is_sum ? static_cast<const GradientSet*>(values)[column] == expected
-                         : static_cast<const double*>(values)[column] == mean;
+                         : static_cast<const double*>(values)[column] == means[column % kWidth];
     }
   }
   if (!is_right) *is_wrong = true;

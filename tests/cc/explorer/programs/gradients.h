@@ -70,7 +70,8 @@ class DenseGradients {
 };
 
 // The same for sparse gradients. Each has even rows, which are common to all gradients and hold
-// 2^i, and odd ones, which only gradient i has.
+// 2^i, and odd ones, which only gradient i has. If gradients have weights, each row also holds the
+// weight, whose sum shows in what order gradients were added.
 class SparseGradients {
  public:
   static constexpr SumFactory kNewSum = NewSparseSum<HostRows>;

@@ -84,7 +84,7 @@ struct TakeRecord {
   StatusCode code = StatusCode::kOk;
   GradientSet gradients = 0;
   bool has_wrong_value = false;
-  int num_removed = 0;  // Number of bad gradients that the failure of the take has removed.
+  bool is_lost = false;  // The take has failed because of a bad index, and its round is lost.
 
   bool is_waiting() const { return is_requested && num_completions == 0; }
   bool is_served() const { return num_completions > 0 && code == StatusCode::kOk; }
@@ -100,11 +100,13 @@ struct History {
   bool moves_step = false;  // Operations may set the step.
   // If not 0, gradients are added in the order of this many contributors.
   int num_contributors = 0;
-  // Bad indices are found only when a take is prepared, whose gradients are then removed.
+  // Bad indices are found only when gradients are merged, and then their round is lost.
   bool refuses_late = false;
-  bool refuses_memory = false;
+  // A take needs memory for the addresses of gradients that came before those of lower
+  // contributors, and may be refused it.
+  bool takes_need_memory = false;
   bool device_fails = false;  // Then a round may end with an error, and its gradients are lost.
-  bool loses_count = false;   // It is not known how many gradients takes have removed.
+  bool loses_count = false;   // It is not known how many gradients were lost or discarded.
 
   std::string ToString() const;
 };

@@ -172,7 +172,8 @@ void SequentialAccumulator::Serve() {
       FailTake(&its_end, StatusCode::kFailedPrecondition);
     } else if (global_step_ == kMaxStep) {
       FailTake(&its_end, StatusCode::kOutOfRange);
-    } else if (front.is_refused_memory) {
+    } else if (front.is_refused_memory ||
+               (history_->takes_need_memory && front.code == StatusCode::kResourceExhausted)) {
       FailTake(&its_end, StatusCode::kResourceExhausted);
     } else {
       its_end.state = End::State::kServed;
