@@ -200,7 +200,8 @@ TEST_F(DenseState, ThatIsHostileIsRefused) {
   ExpectRefused(bytes, rank, 100, "cut off");
   ExpectRefused(bytes, rank, std::numeric_limits<int64_t>::max(), "bad rank");
   ExpectRefused(bytes, offsetof(StateHeader, version), 3 + (uint64_t{1} << 50), "cut off");
-  ExpectRefused(bytes, offsetof(StateHeader, version), 3 + (uint64_t{7} << 32), "MEAN, got a dense");
+  ExpectRefused(bytes, offsetof(StateHeader, version), 3 + (uint64_t{7} << 32),
+                "MEAN, got a dense");
   ExpectRefused(bytes, kDescriptionAt, 0, "does not say what accumulator");
   ExpectRefused(bytes, kDescriptionAt, 0x6161616161616161, "got aaaaaaaaaccumulator of dtype");
   ExpectRefused(bytes, offsetof(StateHeader, value_rank), minus_one, "values of shape <unknown>");
