@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
-from tests.accumulators.support.contribution_drivers import ADDED, AHEAD, DUPLICATE, STALE
+from tests.accumulators.support.outcomes import ADDED, AHEAD, DUPLICATE, STALE
 from tests.processes.clusters import LocalCluster
 from tests.support.accumulator_support import unique_name
 

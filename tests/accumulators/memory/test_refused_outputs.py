@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.support.contribution_drivers import ADDED, DUPLICATE
+from tests.accumulators.support.outcomes import ADDED, DUPLICATE
 from tests.accumulators.support.stand_ins import needs_stand_ins, stand_ins
 from tests.processes.isolated import isolated
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.support.rows import assert_rows
-from tests.accumulators.support.sparse_refusals import take_refuses_rows
+from tests.accumulators.support.rows import assert_rows, take_refuses_rows
 from tests.support.accumulator_support import every_kind, unique_name
 from tests.support.signatures import parameters
 from tests.support.waiting import Background
