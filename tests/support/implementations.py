@@ -1,7 +1,6 @@
 """The two implementations of the accumulators that the behaviour tests run on.
 
-TensorFlow's own classes are the reference implementation. Both offer the same public classes. Their
-raw ops are wrapped here under one set of names, so that a test can call them directly.
+TensorFlow's own classes are the reference implementation. Both offer the same public classes.
 
 A sparse implementation has two forms. `sparse` is the public class. `dense` is the same class
 behind the interface of a dense accumulator, where a gradient consists of all its rows. Through it,

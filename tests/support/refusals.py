@@ -30,9 +30,8 @@ def refused(kinds: Any, *patterns: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noting(case: Any) -> Iterator[None]:
-    """Adds to a failure which case of a loop it is about."""
+    """Says in a failure which case of a loop it is about."""
     try:
         yield
-    except BaseException as error:
-        error.add_note(f"In the case: {case}")
-        raise
+    except Exception as error:
+        raise AssertionError(f"In the case {case}: {error}") from error

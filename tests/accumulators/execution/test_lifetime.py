@@ -24,34 +24,7 @@ v1 = tf.compat.v1
 pytestmark = every_kind
 # TensorFlow shows warnings, and our warning about a waiting take would come after an hour.
 with_warnings = isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "3600"})
-ours_is_enough = pytest.mark.narrow(to=lambda impl: impl.startswith("tf_condacc"))
 _left_behind = []
-
-
-@ours_is_enough
-@with_warnings
-def test_closing_a_session_ends_four_hundred_waiting_takes(impl):
-    with tf.Graph().as_default() as graph:
-        accumulators = [impl.dense(tf.float32, []) for _ in range(20)]
-        counts = [acc.num_accumulated() for acc in accumulators]
-        takes = [acc.take_grad(1) for acc in accumulators for _ in range(20)]
-    session = v1.Session(graph=graph)
-    session.run(counts)
-    waiting = Background(session.run, takes)
-    waiting.wait_until_blocked()
-    session.close()
-    assert isinstance(waiting.error(), tf.errors.CancelledError)
-
-
-@ours_is_enough
-@with_warnings
-def test_sessions_with_a_waiting_take_are_closed_and_deleted(impl):
-    for _ in range(20):
-        acc = SessionCalls(impl)
-        waiting = acc.start_take(1)
-        acc.close()
-        assert isinstance(waiting.error(), tf.errors.CancelledError)
-        del acc, waiting
 
 
 @isolated(alone=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.support.calls import Calls, SessionCalls
+from tests.accumulators.support.calls import Calls
 from tests.accumulators.support.numerics import DTYPES, assert_same_bits
 from tests.accumulators.support.rows import Rows
 from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows, reference
@@ -96,17 +96,3 @@ def test_takes_become_ready_while_others_merge(ours):
     if left:
         taken += total(session.run(take, {required: left}))
     assert taken == applied
-
-
-def test_takes_are_cancelled_while_others_merge(ours):
-    acc = SessionCalls(ours, tf.float64, rows=True, reduction_type="SUM")
-    rows = np.arange(3000)[::-1].copy()
-    hasty = v1.RunOptions(timeout_in_ms=20)
-    for value in range(60):
-        waiting = Background(acc.take, 10**6, hasty)
-        acc.apply(Rows(rows, np.full([3000, 8], float(value))))
-        assert isinstance(waiting.error(), tf.errors.DeadlineExceededError)
-    assert (acc.count(), acc.step()) == (60, 0)
-    taken = acc.take(60)
-    np.testing.assert_array_equal(taken.indices, np.arange(3000))
-    assert np.all(taken.values == 1770.0)

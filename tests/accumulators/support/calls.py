@@ -206,6 +206,7 @@ class SessionCalls(Calls):
     the steps begun before it have run; `start_take` uses this to know that a take is queued.
 
     Args:
+        target: The server of the session; by default, it has none.
         operation_timeout_in_ms: That of the session, for steps that are not patient.
         is_cached: Whether accumulators with equal arguments have a graph in common. Each has its
             own session, and so its own state.
@@ -214,17 +215,20 @@ class SessionCalls(Calls):
     _computes = False  # Whether the values of a gradient are results of the step.
 
     def __init__(
-        self, *args: Any, operation_timeout_in_ms: int = 0, is_cached: bool = False, **kwargs: Any
+        self,
+        *args: Any,
+        target: str = "",
+        operation_timeout_in_ms: int = 0,
+        is_cached: bool = False,
+        **kwargs: Any,
     ) -> None:
         self._is_cached = is_cached
         super().__init__(*args, **kwargs)
-        config = v1.ConfigProto(
-            inter_op_parallelism_threads=1,
-            use_per_session_threads=True,
-            allow_soft_placement=self._device is not None,
-            operation_timeout_in_ms=operation_timeout_in_ms,
-        )
-        self.session = v1.Session(graph=self.graph, config=config)
+        config = v1.ConfigProto(operation_timeout_in_ms=operation_timeout_in_ms)
+        config.allow_soft_placement = self._device is not None
+        if not target:  # Sessions of servers have the threads of these.
+            config.inter_op_parallelism_threads, config.use_per_session_threads = 1, True
+        self.session = v1.Session(target, graph=self.graph, config=config)
 
     def _make(self, make: Callable[..., Any], arguments: dict[str, Any]) -> None:
         new = _cached_graph if self._is_cached else _Graph
