@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.accumulators.support.contribution_drivers import CONTRIBUTION_DRIVERS
-from tests.accumulators.support.rows import ROWS_DRIVERS
+from tests.accumulators.support.calls import Calls, SessionCalls
 from tests.processes.clusters import LocalCluster
-from tests.support.accumulator_support import DRIVERS
 from tests.support.waiting import PATIENCE_SECS
 from tf_condacc._accumulators import eager
 
@@ -25,29 +23,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests as `wide` that `make test` leaves out, because others prove most of the same."""
+    """Marks tests as `wide` for whose parameters the function of their mark `narrow` is false."""
     for item in items:
-        if Path(__file__).parent in item.path.parents and _is_wide(item):
-            item.add_marker(pytest.mark.wide)
-
-
-def _is_wide(item: pytest.Item) -> bool:
-    """Returns whether `make test` leaves a test out.
-
-    A test with the marker `narrow` has a function that says for which of its parameters it is run.
-    Of the others, `make test` runs those on our dense accumulator eagerly and those on all other
-    accumulators in graphs. Random programs run in all modes.
-    """
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    if narrow := item.get_closest_marker("narrow"):
-        names = inspect.signature(narrow.kwargs["to"]).parameters
-        return not narrow.kwargs["to"](*(parameters.get(name) for name in names))
-    mode = parameters.get("mode") or parameters.get("contributions")
-    if mode is None or not {"impl", "ours", "original"} & set(item.fixturenames):
-        return False
-    one = parameters.get("impl") or parameters.get("ours", "dense")
-    is_ours = "original" not in item.fixturenames and one in ("tf_condacc", "dense")
-    return mode != ("eager" if is_ours else "graph")
+        narrow = item.get_closest_marker("narrow")
+        if narrow and Path(__file__).parent in item.path.parents:
+            names = inspect.signature(narrow.kwargs["to"]).parameters
+            if not narrow.kwargs["to"](*(item.callspec.params.get(name) for name in names)):
+                item.add_marker(pytest.mark.wide)
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -67,11 +49,11 @@ def cluster() -> LocalCluster:
     return LocalCluster(num_ps=1, num_workers=1)
 
 
-def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]:
+def _closing(choose: Callable[[Any], type[Calls]]) -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
-    def make(*args: Any, **kwargs: Any) -> Any:
-        made.append(classes[mode](*args, **kwargs))
+    def make(impl: Any, *args: Any, **kwargs: Any) -> Any:
+        made.append(choose(impl)(impl, *args, **kwargs))
         return made[-1]
 
     yield make
@@ -79,38 +61,23 @@ def _drivers(classes: dict[str, Any], mode: str) -> Iterator[Callable[..., Any]]
         one.close()
 
 
-@pytest.fixture(params=["graph", pytest.param("eager", marks=pytest.mark.needs_resource)])
-def mode(request: pytest.FixtureRequest) -> str:
-    """Returns how a test drives the accumulator: "graph" (a v1 session) or "eager"."""
-    return request.param
-
-
 @pytest.fixture
-def driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers: `driver(impl, dtype, shape, **arguments)`."""
-    yield from _drivers(DRIVERS, mode)
+def driver() -> Iterator[Callable[..., Any]]:
+    """Yields a function that makes an accumulator: `driver(impl, dtype, shape, **arguments)`.
+
+    Its calls are eager for our dense accumulator, and in a session for all others. The programs of
+    test_programs.py make them in every mode.
+    """
+    yield from _closing(lambda impl: Calls if impl.name == "tf_condacc" else SessionCalls)
 
 
 @pytest.fixture
 def graph_driver() -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers with v1 sessions, for tests of sessions only."""
-    yield from _drivers(DRIVERS, "graph")
-
-
-@pytest.fixture(params=["graph", "function", "eager"])
-def contributions(ours: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers of contributions: `contributions(dtype, shape, ...)`."""
-    for make in _drivers(CONTRIBUTION_DRIVERS, request.param):
-        yield functools.partial(make, ours)
+    """Yields a function like `driver`, for tests of sessions."""
+    yield from _closing(lambda impl: SessionCalls)
 
 
 @pytest.fixture
-def rows_driver(mode: str) -> Iterator[Callable[..., Any]]:
-    """Yields a function that makes drivers whose gradients and taken values are `Rows`."""
-    yield from _drivers(ROWS_DRIVERS, mode)
-
-
-@pytest.fixture
-def rows_graph_driver() -> Iterator[Callable[..., Any]]:
-    """Yields a function like `rows_driver`, with v1 sessions only."""
-    yield from _drivers(ROWS_DRIVERS, "graph")
+def rows_driver(driver: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function like `driver`, whose gradients and taken values are `Rows`."""
+    return functools.partial(driver, rows=True)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.accumulators.support.calls import CALLS, MODES
-from tests.accumulators.support.contribution_drivers import ADDED, AHEAD, DUPLICATE, STALE
 from tests.accumulators.support.numerics import assert_same_bits, divided
-from tests.accumulators.support.rows import Rows
-from tests.accumulators.support.sparse_refusals import take_refuses_rows
+from tests.accumulators.support.outcomes import ADDED, AHEAD, DUPLICATE, STALE
+from tests.accumulators.support.rows import Rows, take_refuses_rows
 from tests.support.accumulator_support import every_kind, needs_resource
 from tests.support.programs import first_failure, run_programs
 
@@ -108,7 +107,8 @@ class Programs(RuleBasedStateMachine):
             reductions.append("GLOBAL_MEAN")
         reduction = data.draw(st.sampled_from(reductions), "reduction")
         self.model = Model(dtype, reduction)
-        self.call = MODES[self.mode](self.impl, dtype, reduction)
+        make = MODES[self.mode]
+        self.call = make(self.impl, dtype, rows=self.is_sparse, reduction_type=reduction)
         self.width, self.num_rows = (3,), 20
 
     def teardown(self) -> None:

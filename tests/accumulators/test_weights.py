@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.compat import v1
 
 import tf_condacc
-
-InvalidArgument = tf.errors.InvalidArgumentError
 
 
 def _dense(**options):
@@ -30,15 +27,6 @@ def _slices(rows):
 def _taken(accumulator, num_required):
     taken = accumulator.take_indexed_slices_grad(num_required)
     return dict(zip(taken.indices.numpy().tolist(), taken.values.numpy()[:, 0], strict=True))
-
-
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64])
-def test_parts_of_7_and_3_examples_make_the_mean_of_10(dtype):
-    accumulator = _dense(dtype=dtype)
-    assert accumulator.try_apply_grad(tf.constant([10, 0], dtype), weight=7)
-    assert accumulator.try_apply_grad(tf.constant([20, 10], dtype), weight=3.0)
-    mean = tf.cast(accumulator.take_grad(2), tf.complex64).numpy()
-    np.testing.assert_allclose(mean, [13, 3], rtol=1e-2 if dtype.size < 4 else 1e-6)
 
 
 def test_a_gradient_of_weight_0_counts_but_adds_nothing():
@@ -75,46 +63,3 @@ def test_rows_are_divided_by_the_weights_of_their_gradients_or_of_all(reduction_
     rows = _slices([(2, 6.0), (0, 2.0), (2, 10.0)])
     accumulator.try_apply_grad(rows.indices, rows.values, weight=3)
     assert _taken(accumulator, 2) == expected
-
-
-@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
-def test_a_bad_weight_changes_nothing(weight):
-    accumulator, sparse = _dense(name="tested"), _sparse("MEAN")
-    with pytest.raises(InvalidArgument, match=r"weight must be finite and not negative.*'tested'"):
-        accumulator.try_apply_grad([1.0, 2.0], weight=weight)
-    with pytest.raises(InvalidArgument, match="weight must be finite"):
-        sparse.try_apply_indexed_slices_grad(_slices([(1, 1.0)]), weight=weight)
-    assert accumulator.num_accumulated() == sparse.num_accumulated() == 0
-
-
-@pytest.mark.parametrize("weight", [True, 1j, "1", tf.constant(True)])
-def test_a_weight_is_a_real_number(weight):
-    with pytest.raises(TypeError, match="weight must be a real number"):
-        _dense().try_apply_grad([1.0, 2.0], weight=weight)
-
-
-def test_a_weight_is_a_scalar():
-    accumulator = _dense()
-    with pytest.raises((InvalidArgument, ValueError), match=r"weight|rank 0|scalar"):
-        accumulator.try_apply_grad([1.0, 2.0], weight=[1.0, 2.0])
-    assert accumulator.num_accumulated() == 0
-
-
-def test_integers_have_no_weights():
-    accumulator = _dense(dtype=tf.int32, reduction_type="SUM")
-    with pytest.raises(TypeError, match="int32 have no weights"):
-        accumulator.try_apply_grad([1, 2], weight=2)
-
-
-def test_weights_are_fed_in_graphs():
-    with tf.Graph().as_default(), v1.Session() as session:
-        accumulator = _dense()
-        weight = v1.placeholder(tf.int32)
-        accepted = accumulator.try_apply_grad([2.0, 4.0], weight=weight)
-        assert accepted.op.name == "ResourceAccumulatorTryApplyGradient"
-        mean = accumulator.take_grad(2)
-        for value in (1, 3):
-            assert session.run(accepted, {weight: value})
-        np.testing.assert_array_equal(session.run(mean), [2.0, 4.0])
-        with pytest.raises(InvalidArgument, match=r"weight.*scalar.*conditional_accumulator"):
-            session.run(accepted, {weight: [1, 2]})

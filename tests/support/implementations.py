@@ -1,7 +1,6 @@
 """The two implementations of the accumulators that the behaviour tests run on.
 
-TensorFlow's own classes are the reference implementation. Both offer the same public classes. Their
-raw ops are wrapped here under one set of names, so that a test can call them directly.
+TensorFlow's own classes are the reference implementation. Both offer the same public classes.
 
 A sparse implementation has two forms. `sparse` is the public class. `dense` is the same class
 behind the interface of a dense accumulator, where a gradient consists of all its rows. Through it,
@@ -57,24 +56,6 @@ class TensorFlowDense:
     def base(self) -> type:
         return v1.ConditionalAccumulatorBase
 
-    def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
-        return tf.raw_ops.ResourceAccumulatorApplyGradient(
-            handle=handle, local_step=local_step, gradient=gradient
-        )
-
-    def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
-        return tf.raw_ops.ResourceAccumulatorTakeGradient(
-            handle=handle, num_required=num_required, dtype=dtype
-        )
-
-    def raw_num_accumulated(self, handle: Any) -> Any:
-        return tf.raw_ops.ResourceAccumulatorNumAccumulated(handle=handle)
-
-    def raw_set_global_step(self, handle: Any, new_global_step: Any) -> Any:
-        return tf.raw_ops.ResourceAccumulatorSetGlobalStep(
-            handle=handle, new_global_step=new_global_step
-        )
-
 
 class CondaccDense:
     """tf_condacc's ConditionalAccumulator."""
@@ -120,50 +101,6 @@ class CondaccDense:
     @property
     def base(self) -> type:
         return self.module.ConditionalAccumulatorBase
-
-    def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
-        return self.ops.condacc_dense_apply(
-            handle=handle, local_step=local_step, gradient=gradient, contributor=[], weight=[]
-        )
-
-    def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
-        return self.ops.condacc_dense_take(handle=handle, num_required=num_required, dtype=dtype)
-
-    def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
-        return self.ops.condacc_dense_try_take(
-            handle=handle, num_required=num_required, global_step=[], dtype=dtype
-        )
-
-    def raw_num_accumulated(self, handle: Any) -> Any:
-        return self.ops.condacc_accumulator_num_accumulated(handles=[handle])
-
-    def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
-        return self.ops.condacc_dense_apply(
-            handle=handle,
-            local_step=local_step,
-            gradient=gradient,
-            contributor=[contributor],
-            weight=[],
-        )
-
-    def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:
-        return self.ops.condacc_dense_try_take(
-            handle=handle, num_required=num_required, global_step=[global_step], dtype=dtype
-        )
-
-    def raw_reset(self, handle: Any, global_step: Any) -> Any:
-        return self.ops.condacc_accumulator_reset(handle=handle, global_step=global_step)
-
-    def raw_num_dropped(self, handle: Any) -> Any:
-        return self.ops.condacc_accumulator_num_dropped(handle=handle)
-
-    def raw_global_step(self, handle: Any) -> Any:
-        return self.ops.condacc_accumulator_global_step(handle=handle)
-
-    def raw_set_global_step(self, handle: Any, new_global_step: Any) -> Any:
-        return self.ops.condacc_accumulator_set_global_step(
-            handle=handle, new_global_step=new_global_step
-        )
 
 
 def all_rows(gradient: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -251,10 +188,6 @@ class AnySparse:
         shape = tf.TensorShape(shape)
         return tf.TensorShape(None) if shape.rank else shape
 
-    def raw_apply(self, handle: Any, local_step: Any, gradient: Any) -> Any:
-        rows, values = all_rows(gradient)
-        return self.raw_apply_rows(handle, local_step, rows, values, tf.zeros([0], tf.int64))
-
 
 class TensorFlowSparse(AnySparse, TensorFlowDense):
     """TensorFlow's own SparseConditionalAccumulator."""
@@ -282,48 +215,6 @@ class CondaccSparse(AnySparse, CondaccDense):
     @property
     def raw_make(self) -> Any:
         return self.ops.condacc_sparse_accumulator
-
-    def raw_apply_rows(
-        self, handle: Any, local_step: Any, indices: Any, values: Any, shape: Any
-    ) -> Any:
-        return self.ops.condacc_sparse_apply(
-            handle=handle,
-            local_step=local_step,
-            indices=indices,
-            values=values,
-            shape=shape,
-            contributor=[],
-            weight=[],
-        )
-
-    def raw_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
-        return self.ops.condacc_sparse_take(
-            handle=handle, num_required=num_required, dtype=dtype
-        ).values
-
-    def raw_try_take(self, handle: Any, num_required: Any, dtype: Any) -> Any:
-        taken, _, values, _ = self.ops.condacc_sparse_try_take(
-            handle=handle, num_required=num_required, global_step=[], dtype=dtype
-        )
-        return taken, values
-
-    def raw_contribute(self, handle: Any, gradient: Any, contributor: Any, local_step: Any) -> Any:
-        rows, values = all_rows(gradient)
-        return self.ops.condacc_sparse_apply(
-            handle=handle,
-            local_step=local_step,
-            indices=rows,
-            values=values,
-            shape=tf.zeros([0], tf.int64),
-            contributor=[contributor],
-            weight=[],
-        )
-
-    def raw_take_round(self, handle: Any, global_step: Any, num_required: Any, dtype: Any) -> Any:
-        taken, _, values, _ = self.ops.condacc_sparse_try_take(
-            handle=handle, num_required=num_required, global_step=[global_step], dtype=dtype
-        )
-        return taken, values
 
 
 IMPLEMENTATIONS = {

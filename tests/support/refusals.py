@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 InvalidArgument = tf.errors.InvalidArgumentError
@@ -33,16 +32,10 @@ def refused(kinds: Any, *patterns: str) -> Iterator[None]:
     raise AssertionError(f"not refused (expected {kinds})")
 
 
-def with_gradients(count: int, driver: Any, impl: Any, **kwargs: Any) -> Any:
-    """Returns an accumulator of float32 that has `count` gradients [4, 8] of step 0."""
-    acc = driver(impl, tf.float32, [2], **kwargs)
-    for _ in range(count):
-        acc.apply([4.0, 8.0])
-    return acc
-
-
-def assert_unharmed(acc: Any, count: int = 1) -> None:
-    """Asserts that the accumulator still has `count` gradients [4, 8] of step 0, and works."""
-    assert (acc.count(), acc.step(), acc.dropped()) == (count, 0, 0)
-    acc.apply([4.0, 8.0])
-    np.testing.assert_array_equal(acc.take(count + 1), [4.0, 8.0])
+@contextlib.contextmanager
+def noting(case: Any) -> Iterator[None]:
+    """Says in a failure which case of a loop it is about."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"In the case {case}: {error}") from error

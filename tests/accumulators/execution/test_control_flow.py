@@ -24,7 +24,7 @@ def op_types(graph) -> set[str]:
     return {op.type for op in graph.get_operations()}
 
 
-def test_apply_inside_cond(impl, any_control_flow):
+def test_apply_and_take_inside_cond(impl, any_control_flow):
     with tf.Graph().as_default() as graph, v1.Session() as session:
         acc = impl.dense(tf.float32, [])
         chosen = v1.placeholder(tf.bool, [])
@@ -33,41 +33,18 @@ def test_apply_inside_cond(impl, any_control_flow):
             with tf.control_dependencies([acc.apply_grad(value)]):
                 return tf.constant(value)
 
-        result = v1.cond(chosen, lambda: branch(1.0), lambda: branch(5.0))
+        applied = v1.cond(chosen, lambda: branch(1.0), lambda: branch(5.0))
+        taken = v1.cond(chosen, lambda: acc.take_grad(2), lambda: tf.constant(-1.0))
         assert ("Switch" in op_types(graph)) == (any_control_flow == 1)
-        assert session.run(result, {chosen: True}) == 1.0
+        assert session.run(applied, {chosen: True}) == 1.0
         assert session.run(acc.num_accumulated()) == 1, "the other branch must not run"
-        assert session.run(result, {chosen: False}) == 5.0
-        assert session.run(acc.take_grad(2)) == 3.0
+        assert session.run(applied, {chosen: False}) == 5.0
+        assert session.run(taken, {chosen: False}) == -1.0
+        assert session.run(acc.num_accumulated()) == 2
+        assert session.run(taken, {chosen: True}) == 3.0
 
 
-def test_take_inside_cond(impl, any_control_flow):
-    with tf.Graph().as_default(), v1.Session() as session:
-        acc = impl.dense(tf.float32, [])
-        chosen = v1.placeholder(tf.bool, [])
-        result = v1.cond(chosen, lambda: acc.take_grad(1), lambda: tf.constant(-1.0))
-        assert session.run(result, {chosen: False}) == -1.0
-        session.run(acc.apply_grad(7.0))
-        assert session.run(result, {chosen: False}) == -1.0
-        assert session.run(acc.num_accumulated()) == 1
-        assert session.run(result, {chosen: True}) == 7.0
-
-
-def test_apply_inside_while_loop(impl, any_control_flow):
-    with tf.Graph().as_default(), v1.Session() as session:
-        acc = impl.dense(tf.float32, [], reduction_type="SUM")
-
-        def body(i):
-            with tf.control_dependencies([acc.apply_grad(tf.cast(i, tf.float32))]):
-                return i + 1
-
-        loop = v1.while_loop(lambda i: i < 100, body, [tf.constant(0)])
-        session.run(loop)
-        assert session.run(acc.num_accumulated()) == 100
-        assert session.run(acc.take_grad(100)) == 4950.0
-
-
-def test_take_inside_while_loop(impl, any_control_flow):
+def test_apply_and_take_inside_while_loop(impl, any_control_flow):
     with tf.Graph().as_default(), v1.Session() as session:
         acc = impl.dense(tf.float32, [])
 

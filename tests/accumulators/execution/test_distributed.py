@@ -1,4 +1,7 @@
-"""Tests of sessions on in-process servers: sharing, lifetime, and a ps/worker cluster."""
+"""Tests of sessions on servers: what they share, and a parameter server with a worker.
+
+Takes of sessions on servers that are cancelled are in test_cancellation.py.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.accumulator_support import Announcement, every_kind, unique_name
+from tests.accumulators.support.calls import SessionCalls
+from tests.accumulators.support.outcomes import ADDED, AHEAD, DUPLICATE, STALE
+from tests.support.accumulator_support import every_kind, unique_name
 from tests.support.waiting import Background
 
 v1 = tf.compat.v1
@@ -19,36 +24,36 @@ def server():
 
 
 def graph_of(impl, **kwargs):
-    """Returns a graph with an accumulator's ops in a dict."""
+    """Returns a graph with an accumulator, and a function that runs one of its calls."""
     with tf.Graph().as_default() as graph:
-        value, step = v1.placeholder(tf.float32, []), v1.placeholder(tf.int64, [])
+        value = v1.placeholder(tf.float32, [])
         acc = impl.dense(tf.float32, [], **kwargs)
-        announcement = Announcement()
-        with tf.control_dependencies([announcement.op]):
-            announced_take = acc.take_grad(2, name="announced_take")
         ops = {
-            "announced_take": announced_take,
-            "apply": acc.apply_grad(value, step),
-            "take": acc.take_grad(1),
+            "apply": acc.apply_grad(value),
             "take2": acc.take_grad(2),
             "count": acc.num_accumulated(),
-            "set": acc.set_global_step(step),
         }
 
-    def run(session, op, v=0.0, s=0):
-        return session.run(ops[op], {value: v, step: s})
+    def run(session, op, v=0.0):
+        return session.run(ops[op], {value: v})
 
-    run.announcement = announcement
     return graph, run
 
 
-def test_shared_name_joins_sessions_and_outlives_them(impl, server):
+def test_a_shared_name_joins_sessions_and_outlives_them(impl, server):
     name = unique_name("outlives")
     graph, run = graph_of(impl, shared_name=name)
     with v1.Session(server.target, graph=graph) as first:
         run(first, "apply", 2.0)
         with v1.Session(server.target, graph=graph) as second:
             assert run(second, "count") == 1
+        isolated = v1.ConfigProto(isolate_session_state=True)
+        with v1.Session(server.target, graph=graph, config=isolated) as alone:
+            assert run(alone, "count") == 0
+        with tf.Graph().as_default() as boxed, boxed.container("box"):
+            boxed_count = impl.dense(tf.float32, [], shared_name=name).num_accumulated()
+        with v1.Session(server.target, graph=boxed) as other:
+            assert other.run(boxed_count) == 0
     graph, run = graph_of(impl, shared_name=name)
     with v1.Session(server.target, graph=graph) as third:
         assert run(third, "count") == 1
@@ -80,42 +85,6 @@ def test_take_of_one_session_is_woken_by_another(impl, server):
         assert waiting.result() == 4.0
 
 
-def test_closing_a_session_cancels_its_take_and_leaves_the_accumulator(impl, server):
-    graph, run = graph_of(impl, shared_name=unique_name("close"))
-    first = v1.Session(server.target, graph=graph)
-    run(first, "apply", 2.0)
-    waiting = Background(run, first, "announced_take")
-    run.announcement.wait()
-    first.close()
-    assert isinstance(waiting.error(), tf.errors.CancelledError)
-    with v1.Session(server.target, graph=graph) as second:
-        assert run(second, "count") == 1
-        assert run(second, "take") == 2.0
-
-
-@pytest.mark.long
-def test_run_timeout_ends_a_take_on_a_server(impl, server):
-    graph, _ = graph_of(impl, shared_name=unique_name("timeout"))
-    take = graph.get_tensor_by_name("announced_take:0")
-    with v1.Session(server.target, graph=graph) as session:
-        for _ in range(3):
-            # TensorFlow hangs if a step on a server times out before it begins. So the time-out is
-            # long, and on a very busy machine it may be too short.
-            with pytest.raises(tf.errors.DeadlineExceededError):
-                session.run(take, options=v1.RunOptions(timeout_in_ms=1000))
-
-
-def test_containers_are_separate_on_a_server(impl, server):
-    name = unique_name("container")
-    graph, run = graph_of(impl, shared_name=name)
-    with tf.Graph().as_default() as boxed, boxed.container("box"):
-        boxed_count = impl.dense(tf.float32, [], shared_name=name).num_accumulated()
-    with v1.Session(server.target, graph=graph) as session:
-        run(session, "apply", 1.0)
-        with v1.Session(server.target, graph=boxed) as other:
-            assert other.run(boxed_count) == 0
-
-
 @pytest.mark.parametrize("container", ["", "box"])
 def test_reset_clears_shared_accumulators(impl, container):
     target = v1.train.Server.create_local_server().target
@@ -131,66 +100,50 @@ def test_reset_clears_shared_accumulators(impl, container):
         assert fresh.run(count) == 1
 
 
-def test_isolated_sessions_do_not_share(impl, server):
-    name = unique_name("isolated")
-    graph, run = graph_of(impl, shared_name=name)
-    config = v1.ConfigProto(isolate_session_state=True)
-    with v1.Session(server.target, graph=graph) as session:
-        run(session, "apply", 1.0)
-        with v1.Session(server.target, graph=graph, config=config) as isolated:
-            assert run(isolated, "count") == 0
-
-
-def on_the_ps(impl, name):
-    """Builds an accumulator on the ps whose other operations are pinned to the worker."""
+def test_chief_and_worker_meet_at_the_parameter_server(impl, cluster):
     with tf.Graph().as_default() as graph:
         with v1.device("/job:ps/task:0"):
-            acc = impl.dense(tf.float32, [1000], shared_name=name)
+            acc = impl.dense(tf.float32, [1000], shared_name=unique_name("ps"))
         with v1.device("/job:worker/task:0"):
             value, step = v1.placeholder(tf.float32, []), v1.placeholder(tf.int64, [])
             apply = acc.apply_grad(tf.fill([1000], value) * 1.0, step)
             take, count = acc.take_grad(2), acc.num_accumulated()
             set_step = acc.set_global_step(step)
-    return graph, value, step, apply, take, count, set_step
+    with (
+        v1.Session(cluster.ps_target, graph=graph) as chief,
+        v1.Session(cluster.targets[0], graph=graph) as worker,
+    ):
+        for session in (chief, worker):
+            chief.run(set_step, {step: 0})
+            for number in range(3):
+                waiting = Background(chief.run, take)
+                waiting.wait_until_blocked()
+                session.run(apply, {value: 99.0, step: number - 1})
+                session.run(apply, {value: 2.0, step: number})
+                assert worker.run(count) == 1
+                session.run(apply, {value: 4.0, step: number})
+                np.testing.assert_array_equal(waiting.result(), np.full([1000], 3.0))
+                assert worker.run(count) == 0
 
 
-@pytest.mark.parametrize("job", ["worker", "ps"])
-def test_accumulator_on_the_ps_with_ops_on_the_worker(impl, cluster, job):
-    graph, value, step, apply, take, count, set_step = on_the_ps(impl, unique_name("ps"))
-    target = cluster.ps_target if job == "ps" else cluster.targets[0]
-    with v1.Session(target, graph=graph) as session:
-        for number in range(3):
-            session.run(apply, {value: 2.0, step: number})
-            session.run(apply, {value: 4.0, step: number})
-            session.run(apply, {value: 99.0, step: number - 1})
-            assert session.run(count) == 2
-            np.testing.assert_array_equal(session.run(take), np.full([1000], 3.0))
-        session.run(set_step, {step: 10})
-        session.run(apply, {value: 1.0, step: 9})
-        assert session.run(count) == 0
-
-
-def test_chief_and_worker_sessions_meet_at_the_ps(impl, cluster):
-    name = unique_name("meet")
-    graph, value, step, apply, take, count, _ = on_the_ps(impl, name)
-    with v1.Session(cluster.ps_target, graph=graph) as chief:
-        chief.run(count)
-        waiting = Background(chief.run, take)
-        waiting.wait_until_blocked()
-        with v1.Session(cluster.targets[0], graph=graph) as worker:
-            worker.run(apply, {value: 2.0, step: 0})
-            worker.run(apply, {value: 4.0, step: 0})
-            np.testing.assert_array_equal(waiting.result(), np.full([1000], 3.0))
-            assert worker.run(count) == 0
-
-
-def test_clash_between_sessions_is_refused_naming_both(ours, server):
-    name = unique_name("clash")
-    graph, run = graph_of(ours, shared_name=name)
-    other_graph, other_run = graph_of(ours, shared_name=name, reduction_type="SUM")
-    with v1.Session(server.target, graph=graph) as first:
-        run(first, "apply", 1.0)
-        with v1.Session(server.target, graph=other_graph) as second:
-            with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)MEAN.*SUM|SUM.*MEAN"):
-                other_run(second, "count")
-        assert run(first, "take") == 1.0
+def test_contributions_rounds_and_resets_reach_the_server_of_another_task(ours, cluster):
+    name = unique_name("remote")
+    arguments = {"device": "/job:ps/task:0", "target": cluster.targets[0], "shared_name": name}
+    first, second = (SessionCalls(ours, tf.float32, [1], **arguments) for _ in range(2))
+    assert first.contribute([2.0], 0) == ADDED
+    assert second.contribute([8.0], 0) == DUPLICATE, "a contributor of another session is the same"
+    assert first.contribute([8.0], 1, step=1) == AHEAD
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"contributor.*{name}"):
+        first.contribute([8.0], -1)
+    assert first.contribute([4.0], 1) == ADDED
+    assert first.take_round(3, 0)[0] is first.take_round(2, 1)[0] is False
+    taken, value = second.take_round(2, 0)
+    assert taken and value == [3.0]
+    assert first.contribute([8.0], 2) == STALE
+    assert first.contribute([8.0], 2, step=1) == ADDED
+    assert second.reset(7) == 1
+    assert second.contribute([6.0], 0, step=7) == ADDED
+    assert first.take_round(1, 7) == (True, [6.0])
+    assert first.state() == (0, 8, 1)
+    for each in (first, second):
+        each.close()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.accumulators.support.calls import raw
 from tests.processes.isolated import isolated
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 from tests.support.memory import MEGABYTE, memory
@@ -39,36 +40,15 @@ def test_each_object_has_its_own_state(ours):
     assert [int(acc.num_accumulated()) for acc in accumulators] == list(range(10))
     accumulators[3].take_grad(1)
     assert [int(acc.global_step()) for acc in accumulators] == [0, 0, 0, 1] + [0] * 6
-
-
-@every_kind
-def test_deleting_one_object_leaves_the_others_working(ours):
-    first, second = ours.dense(tf.float32, []), ours.dense(tf.float32, [])
-    second.apply_grad(5.0)
-    del first
+    del accumulators[:9], acc
     gc.collect()
-    assert second.take_grad(1).numpy() == 5.0
-
-
-@every_kind
-def test_new_object_after_a_deleted_one_starts_empty(ours):
+    assert accumulators[0].take_grad(1).numpy() == 9.0
     for _ in range(20):
-        acc = ours.dense(tf.float32, [3])
+        acc = ours.dense(tf.float32, [3], name="same")
         assert int(acc.num_accumulated()) == 0
         acc.apply_grad([1.0, 2.0, 3.0])
         np.testing.assert_array_equal(acc.take_grad(1), [1.0, 2.0, 3.0])
         del acc
-
-
-@every_kind
-def test_object_can_be_made_and_dropped_inside_a_function(ours):
-    def mean(values):
-        acc = ours.dense(tf.float32, [])
-        for value in values:
-            acc.apply_grad(value)
-        return acc.take_grad(len(values)).numpy()
-
-    assert [mean([1.0, 2.0, 6.0]), mean([4.0]), mean([1.0, 3.0])] == [3.0, 4.0, 2.0]
 
 
 @every_kind
@@ -92,33 +72,23 @@ def test_resource_lives_as_long_as_its_handle(ours):
     handle = acc.accumulator_ref
     del acc
     gc.collect()
-    assert int(ours.raw_num_accumulated(handle)) == 1
-    assert ours.raw_take(handle, 1, tf.float32).numpy() == 1.0
+    assert int(raw(ours.kind, "count", handle, None)) == 1
+    taken = tf.nest.flatten(raw(ours.kind, "take", handle, tf.float32, required=1))
+    assert taken[len(taken) // 2].numpy() == 1.0  # The values of sparse ones are in the middle.
 
 
 @_holds_nothing
 @every_kind
 def test_memory_is_given_back_with_the_object(ours):
-    acc = ours.dense(tf.float32)
+    gradient = tf.ones([25 * MEGABYTE])
     before = memory().held
-    acc.apply_grad(tf.ones([25 * MEGABYTE]))
-    assert memory().held > before + 50 * MEGABYTE, "the gradient has 100 MB"
-    del acc
-    until(lambda: memory().held <= before, "the object's memory is freed")
-
-
-@_holds_nothing
-@every_kind
-def test_memory_does_not_grow_with_the_number_of_objects_made(ours):
-    gradient = tf.ones([MEGABYTE])
-    before = memory().held
-    for _ in range(10):
-        acc = ours.dense(tf.float32, [MEGABYTE])
+    for _ in range(3):
+        acc = ours.dense(tf.float32)
         acc.apply_grad(gradient)
         acc.apply_grad(gradient * 2.0)
-        assert memory().held > before
+        assert memory().held > before + 50 * MEGABYTE, "a gradient has 100 MB"
         del acc
-    until(lambda: memory().held <= before, "the memory of all objects is freed")
+        until(lambda: memory().held <= before, "the object's memory is freed")
 
 
 @pytest.mark.parametrize("owned", [False, True])
@@ -146,7 +116,7 @@ def test_memory_does_not_grow_with_the_number_of_gradients_accumulated(ours, own
 
 @every_kind
 @needs_resource
-def test_shared_name_joins_eager_objects(impl):
+def test_a_shared_name_joins_eager_objects_one_of_which_may_go(impl):
     name = unique_name("joined")
     first = impl.dense(tf.float32, [], shared_name=name)
     second = impl.dense(tf.float32, [], shared_name=name)
@@ -154,17 +124,11 @@ def test_shared_name_joins_eager_objects(impl):
     second.apply_grad(4.0)
     assert first.take_grad(2).numpy() == 3.0
     assert int(second.num_accumulated()) == 0
-
-
-@every_kind
-def test_deleting_one_of_two_joined_objects_leaves_the_other_working(ours):
-    name = unique_name("joined")
-    first = ours.dense(tf.float32, [], shared_name=name)
-    second = ours.dense(tf.float32, [], shared_name=name)
-    second.apply_grad(2.0)
-    del first
-    gc.collect()
-    assert second.take_grad(1).numpy() == 2.0
+    if impl.ours:
+        second.apply_grad(2.0, 1)
+        del first
+        gc.collect()
+        assert second.take_grad(1).numpy() == 2.0
 
 
 @every_kind
@@ -213,7 +177,7 @@ def test_a_seed_may_be_set_after_an_object_is_gone(ours):
 def test_object_may_go_while_another_thread_waits_in_it(ours):
     acc = ours.dense(tf.float32, [])
     handle = acc.accumulator_ref
-    waiting = Background(lambda: ours.raw_take(handle, 1, tf.float32).numpy())
+    waiting = Background(lambda: raw(ours.kind, "take", handle, tf.float32, required=1))
     waiting.wait_until_blocked()
     del acc
     gc.collect()

@@ -13,8 +13,9 @@ import pytest
 import tensorflow as tf
 
 import tf_condacc
+from tests.accumulators.support.calls import SessionCalls
 from tests.processes.isolated import isolated
-from tests.support.accumulator_support import GraphDriver, every_kind, needs_resource, unique_name
+from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 from tests.support.many_threads import FAR_AHEAD
 from tests.support.waiting import Background, until
 from tf_condacc._accumulators import eager
@@ -23,41 +24,14 @@ v1 = tf.compat.v1
 pytestmark = every_kind
 # TensorFlow shows warnings, and our warning about a waiting take would come after an hour.
 with_warnings = isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "3600"})
-ours_is_enough = pytest.mark.narrow(to=lambda impl: impl.startswith("tf_condacc"))
 _left_behind = []
-
-
-@ours_is_enough
-@with_warnings
-def test_closing_a_session_ends_four_hundred_waiting_takes(impl):
-    with tf.Graph().as_default() as graph:
-        accumulators = [impl.dense(tf.float32, []) for _ in range(20)]
-        counts = [acc.num_accumulated() for acc in accumulators]
-        takes = [acc.take_grad(1) for acc in accumulators for _ in range(20)]
-    session = v1.Session(graph=graph)
-    session.run(counts)
-    waiting = Background(session.run, takes)
-    waiting.wait_until_blocked()
-    session.close()
-    assert isinstance(waiting.error(), tf.errors.CancelledError)
-
-
-@ours_is_enough
-@with_warnings
-def test_sessions_with_a_waiting_take_are_closed_and_deleted(impl):
-    for _ in range(20):
-        acc = GraphDriver(impl)
-        waiting = acc.start_take(1)
-        acc.close()
-        assert isinstance(waiting.error(), tf.errors.CancelledError)
-        del acc, waiting
 
 
 @isolated(alone=True)
 @needs_resource
 def test_process_exits_with_waiting_takes(impl):
     """The exit status of the process is checked as well."""
-    acc = GraphDriver(impl)
+    acc = SessionCalls(impl)
     acc.start_take(1)
     eager = impl.dense(tf.float32, [], shared_name=unique_name("left"))
     Background(lambda: eager.take_grad(1)).wait_until_blocked()
@@ -122,7 +96,7 @@ def test_ctrl_c_ends_an_eager_take(ours, monkeypatch, poll_secs):
 
 @with_warnings
 def test_lower_step_is_warned_about(impl, capfd):
-    acc = GraphDriver(impl, name="lowered")
+    acc = SessionCalls(impl, name="lowered")
     acc.set_step(6)
     acc.set_step(6)
     acc.set_step(7)
@@ -138,7 +112,7 @@ def test_lower_step_is_warned_about(impl, capfd):
 
 @with_warnings
 def test_a_take_that_is_served_in_time_is_not_warned_about(ours, capfd):
-    acc = GraphDriver(ours, name="quick_one")
+    acc = SessionCalls(ours, name="quick_one")
     waiting = acc.start_take(1)
     acc.apply([1.0])
     waiting.result()
@@ -167,7 +141,7 @@ STALLS = {
 
 @isolated({"TF_CPP_MIN_LOG_LEVEL": "1", "TF_CONDACC_STALL_WARNING_SECS": "0.05"})
 def test_stalls_are_warned_about_again_after_twice_the_time(ours, capfd):
-    accs = {name: GraphDriver(ours, name=name) for name in STALLS}
+    accs = {name: SessionCalls(ours, name=name) for name in STALLS}
     acc, late = accs["stalled_one"], accs["late_gradient"]
     acc.set_step(7)
     acc.apply([1.0], 7)

@@ -35,25 +35,6 @@ def test_take_and_apply_race_within_one_step(impl):
             assert session.run(fetches, {step: number})[0] == 3.0
 
 
-@needs_resource
-def test_function_over_an_outer_accumulator(impl):
-    acc = impl.dense(tf.float32, [2], shared_name=unique_name())
-
-    @tf.function
-    def apply(value, step):
-        acc.apply_grad(value, step)
-        return acc.num_accumulated(name="count")
-
-    @tf.function
-    def take():
-        return acc.take_grad(2)
-
-    for step in range(3):
-        assert apply(tf.constant([1.0, 2.0]), tf.constant(step, tf.int64)) == 1
-        assert apply(tf.constant([3.0, 4.0]), tf.constant(step, tf.int64)) == 2
-        np.testing.assert_array_equal(take(), [2.0, 3.0])
-
-
 @pytest.mark.kinds("dense")
 def test_original_needs_a_name_to_count_an_eager_accumulator_in_a_function(original):
     acc = original.dense(tf.float32, [], shared_name=unique_name())
@@ -100,23 +81,13 @@ def test_uses_in_one_function_keep_their_order(impl):
 
 
 @needs_resource
-def test_accumulator_made_inside_a_function_keeps_its_state(impl):
-    name = unique_name()
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_an_accumulator_made_inside_a_function_keeps_its_state(impl, is_shared):
+    name = unique_name(f"inside_{impl.name}")
 
     @tf.function
     def apply():
-        acc = impl.dense(tf.float32, [], shared_name=name)
-        acc.apply_grad(2.0, 5)
-        return acc.num_accumulated()
-
-    assert [int(apply()) for _ in range(3)] == [1, 2, 3]
-
-
-@needs_resource
-def test_private_accumulator_made_inside_a_function_keeps_its_state(impl):
-    @tf.function
-    def apply():
-        acc = impl.dense(tf.float32, [], name=f"inside_{impl.name}")
+        acc = impl.dense(tf.float32, [], name=name, shared_name=name if is_shared else None)
         acc.apply_grad(2.0, 5)
         return acc.num_accumulated()
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.processes.forked_python import forked_python
-from tests.support.accumulator_support import every_kind, unique_name
+from tests.support.accumulator_support import unique_name
 from tests.support.waiting import run_program
 
 v1 = tf.compat.v1
@@ -67,18 +67,6 @@ def folder(tmp_path) -> str:
     return str(tmp_path / "saved")
 
 
-@every_kind
-def test_each_load_of_an_exported_function_has_new_and_empty_accumulators(ours, folder):
-    module = Counting(ours.dense)
-    counts(module)
-    tf.saved_model.save(module, folder)
-    first, second = tf.saved_model.load(folder), tf.saved_model.load(folder)
-    assert counts(first) == (1, 0)
-    assert counts(first) == (2, 0)
-    assert counts(second) == (1, 0)
-    assert counts(module) == (2, 0)
-
-
 def test_loaded_function_with_a_shared_name_does_not_share_state_with_the_exported_one(
     ours, folder
 ):
@@ -104,13 +92,6 @@ def test_accumulators_keep_their_gradients_between_runs_of_a_session(ours, folde
         feed = {info.name: np.float32([1.0, 2.0]) for info in signature.inputs.values()}
         assert session.run(outputs, feed) == {"used": 1, "other": 0}
         assert session.run(outputs, feed) == {"used": 2, "other": 0}
-
-
-def test_accumulator_that_is_no_attribute_of_the_exported_object_is_refused_by_name(ours, folder):
-    module = Counting(ours.dense)
-    module.tracked = []
-    with pytest.raises(AssertionError, match="untracked"):
-        tf.saved_model.save(module, folder)
 
 
 def test_process_that_loads_without_the_package_is_told_to_import_it(ours, folder):
@@ -150,15 +131,3 @@ def test_every_function_of_a_saved_model_says_first_what_to_import(ours, folder)
     for first, *others in using:
         assert first == "Condacc>Import_tf_condacc_first"
         assert others and first not in others
-
-
-def test_checkpoint_of_a_module_with_accumulators_has_its_variables_only(ours, folder):
-    module = Counting(ours.dense)
-    module.variable = tf.Variable(3.0)
-    counts(module)
-    checkpoint = tf.train.Checkpoint(module=module)
-    path = checkpoint.save(folder)
-    module.variable.assign(5.0)
-    checkpoint.restore(path).assert_consumed()
-    assert module.variable.numpy() == 3.0
-    assert counts(module) == (2, 0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+import tf_condacc
 from tests.support.accumulator_support import every_kind, needs_resource, unique_name
 
 v1 = tf.compat.v1
-pytestmark = every_kind
 SIZE = 5000
 
 
+@every_kind
 def test_fed_array_may_change_after_the_apply(impl, graph_driver):
     acc = graph_driver(impl, reduction_type="SUM")
     fed = np.ones([100000], np.float32)
@@ -22,6 +23,7 @@ def test_fed_array_may_change_after_the_apply(impl, graph_driver):
     np.testing.assert_array_equal(acc.take(3), np.full([100000], 6.0))
 
 
+@every_kind
 def test_variables_may_change_after_the_apply(impl):
     for use_resource in (True, False):
         with tf.Graph().as_default(), v1.Session() as session:
@@ -36,6 +38,7 @@ def test_variables_may_change_after_the_apply(impl):
             np.testing.assert_array_equal(taken, np.full([50000], 10.0))
 
 
+@every_kind
 def test_gradient_with_a_second_consumer_is_not_touched(impl):
     with tf.Graph().as_default(), v1.Session() as session:
         source = v1.placeholder(tf.float32, [1000])
@@ -51,20 +54,7 @@ def test_gradient_with_a_second_consumer_is_not_touched(impl):
             np.testing.assert_array_equal(value, np.full([1000], 12.0))
 
 
-def test_constant_gradient_stays_as_it_is_round_after_round(impl):
-    with tf.Graph().as_default(), v1.Session() as session:
-        step = v1.placeholder(tf.int64, [])
-        gradient = tf.constant(np.arange(SIZE, dtype=np.float32))
-        for reduction, factor in (("SUM", 3.0), ("MEAN", 1.0)):
-            acc = impl.dense(tf.float32, [SIZE], reduction_type=reduction)
-            applies = [acc.apply_grad(gradient, step) for _ in range(3)]
-            taken = acc.take_grad(3)
-            for number in range(4):
-                value = session.run([taken, applies], {step: number})[0]
-                np.testing.assert_array_equal(value, factor * np.arange(SIZE))
-                np.testing.assert_array_equal(session.run(gradient), np.arange(SIZE))
-
-
+@every_kind
 @needs_resource
 def test_loop_variable_as_gradient_is_not_changed_afterwards(impl):
     acc = impl.dense(tf.float32, [SIZE], shared_name=unique_name(), reduction_type="SUM")
@@ -82,6 +72,7 @@ def test_loop_variable_as_gradient_is_not_changed_afterwards(impl):
     np.testing.assert_array_equal(last, np.full([SIZE], 20.0))
 
 
+@every_kind
 def test_variable_that_was_assigned_the_taken_value_keeps_it(impl):
     with tf.Graph().as_default(), v1.Session() as session:
         source, step = v1.placeholder(tf.float32, []), v1.placeholder(tf.int64, [])
@@ -105,6 +96,7 @@ def test_variable_that_was_assigned_the_taken_value_keeps_it(impl):
             session.run(acc.set_global_step(number + 1))
 
 
+@every_kind
 def test_one_step_may_apply_the_value_it_takes_to_another_accumulator(impl):
     with tf.Graph().as_default(), v1.Session() as session:
         step = v1.placeholder(tf.int64, [])
@@ -118,3 +110,34 @@ def test_one_step_may_apply_the_value_it_takes_to_another_accumulator(impl):
             np.testing.assert_array_equal(value, np.full([SIZE], 2.0))
         total = session.run(outer.take_grad(5))
         np.testing.assert_array_equal(total, np.full([SIZE], 10.0))
+
+
+@every_kind
+@needs_resource
+def test_what_is_applied_eagerly_may_change_and_is_not_changed(impl):
+    acc = impl.dense(tf.float32, shared_name=unique_name(), reduction_type="SUM")
+    array, tensor = np.ones([SIZE], np.float32), tf.ones([SIZE])
+    variable, held = tf.Variable(tf.fill([SIZE], 10.0)), []
+    for step in range(3):
+        for gradient in (array, tensor, variable):
+            acc.apply_grad(gradient, step)
+        variable.assign_add(tf.ones([SIZE]))
+        array *= 10.0
+        held.append(acc.take_grad(3))
+    for step, taken in enumerate(held):
+        np.testing.assert_array_equal(taken, np.full([SIZE], 10.0**step + 11.0 + step))
+    acc.apply_grad(tensor, 3)
+    tf.raw_ops.InplaceAdd(x=acc.take_grad(1), i=tf.constant([0]), v=tf.constant([5.0]))
+    np.testing.assert_array_equal(tensor, np.ones([SIZE]))
+
+
+def test_row_numbers_may_change_after_the_apply():
+    acc = tf_condacc.SparseConditionalAccumulator(tf.float32, reduction_type="SUM")
+    rows = np.array([1, 5])
+    for _ in range(3):
+        acc.apply_grad(rows, tf.ones([2, 500]))
+        rows += 1
+    taken, again = acc.take_grad(3), acc.apply_grad([1, 5], tf.ones([2, 500]), local_step=1)
+    np.testing.assert_array_equal(taken.indices, [1, 2, 3, 5, 6, 7])
+    np.testing.assert_array_equal(acc.take_grad(1).indices, [1, 5])
+    assert again is None and np.all(taken.values == 1.0)

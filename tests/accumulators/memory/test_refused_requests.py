@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -487,9 +488,14 @@ def test_a_request_that_is_refused_to_the_first_use_changes_nothing(name):
         number += 1
 
 
+# A gradient must not be lost for the want of a small output, so each request of these is refused.
+HAVE_GRADIENTS = re.compile("(dense|sparse)_(apply|take|try_take)|accumulator_reset")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_refused_request_fails_the_op_and_changes_nothing(name):
-    _refuse(CASES[name], max_refused=6)
+    refuses_each = HAVE_GRADIENTS.match(name) and "large" not in name
+    _refuse(CASES[name], max_refused=None if refuses_each else 6)
 
 
 # The second request often asks for what the first was refused.

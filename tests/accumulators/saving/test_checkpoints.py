@@ -161,43 +161,6 @@ def test_step_drops_contributors_and_weights_are_restored(kind, tmp_path):
     np.testing.assert_array_equal(take(restored, 2), take(saved, 2))
 
 
-def test_an_object_that_is_made_after_the_restore_gets_its_state(tmp_path):
-    saved = make()
-    apply(saved, 4.0)
-    path = tf.train.Checkpoint(accumulator=saved).save(str(tmp_path / "saved"))
-    checkpoint = tf.train.Checkpoint()
-    status = checkpoint.restore(path)
-    checkpoint.accumulator = make()
-    status.assert_consumed()
-    assert take(checkpoint.accumulator, 1).tolist() == [4.0, 1.0, 4.0]
-
-
-def test_a_checkpoint_manager_restores_the_last_state(tmp_path):
-    accumulator, model = make(), tf.Module()
-    model.accumulator = accumulator
-    manager = tf.train.CheckpointManager(tf.train.Checkpoint(model=model), str(tmp_path), 2)
-    for value in (1.0, 2.0, 3.0):
-        apply(accumulator, value)
-        manager.save()
-    accumulator.reset(9)
-    manager.restore_or_initialize()
-    assert int(accumulator.global_step()) == 0
-    assert take(accumulator, 3).tolist() == [2.0, 1.0, 2.0]
-
-
-def test_a_checkpoint_that_another_thread_writes_has_the_state_of_the_call(tmp_path):
-    accumulator = make()
-    checkpoint = tf.train.Checkpoint(accumulator=accumulator, variable=tf.Variable(1.0))
-    options = tf.train.CheckpointOptions(experimental_enable_async_checkpoint=True)
-    for value in (2.0, 4.0):
-        apply(accumulator, value)
-        path = checkpoint.save(str(tmp_path / "saved"), options=options)
-    apply(accumulator, 100.0)
-    checkpoint.sync()
-    checkpoint.restore(path)
-    assert take(accumulator, 2).tolist() == [3.0, 1.0, 3.0]
-
-
 def test_a_restored_state_serves_a_take_that_waits(tmp_path):
     saved = make()
     apply(saved, 1.0)
@@ -291,14 +254,3 @@ tf.train.Checkpoint(accumulators=accumulators).write({str(tmp_path / "saved")!r}
             apply(one, value)
             apply(other, value)
         assert take(one, 6).tobytes() == take(other, 6).tobytes()
-
-
-def test_saved_models_have_no_state(tmp_path):
-    module = tf.Module()
-    module.accumulator = make()
-    apply(module.accumulator, 1.0)
-    module.count = tf.function(module.accumulator.num_accumulated, input_signature=[])
-    tf.saved_model.save(module, str(tmp_path))
-    names = [name for name, _ in tf.train.list_variables(str(tmp_path / "variables/variables"))]
-    assert names == ["_CHECKPOINTABLE_OBJECT_GRAPH"]
-    assert int(tf.saved_model.load(str(tmp_path)).count()) == 0

@@ -57,17 +57,6 @@ def test_a_saver_restores_the_accumulators_of_a_new_session(sharded, tmp_path):
             assert session.run(training.take).tolist() == [1.0, 2.0]
 
 
-def test_a_restored_accumulator_replaces_what_came_after_the_save(tmp_path):
-    with tf.Graph().as_default(), v1.Session() as session:
-        training = Training()
-        session.run(v1.global_variables_initializer())
-        session.run(training.apply)
-        path = saver_of_all().save(session, str(tmp_path / "saved"))
-        session.run(training.apply)
-        saver_of_all().restore(session, path)
-        assert session.run(training.counts) == [1, 1]
-
-
 def test_a_checkpoint_without_accumulators_is_refused_with_the_name_of_the_function(tmp_path):
     with tf.Graph().as_default(), v1.Session() as session:
         training = Training()

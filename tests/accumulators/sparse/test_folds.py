@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.accumulators.support.numerics import assert_same_bits
-from tests.accumulators.support.rows import Rows, RowsEagerDriver, RowsGraphDriver
+from tests.accumulators.support.calls import Calls
+from tests.accumulators.support.numerics import DTYPES, assert_same_bits
+from tests.accumulators.support.rows import Rows
 from tests.accumulators.support.sparse_reference import REDUCTIONS, random_rows, reference
 from tests.processes.isolated import isolated
 from tests.support.many_threads import FAR_AHEAD, many_threaded_session
@@ -19,10 +20,9 @@ from tests.support.waiting import Background, in_threads
 
 v1 = tf.compat.v1
 pytestmark = [pytest.mark.kinds("sparse"), isolated({"TF_CONDACC_HOLD_BYTES": "0"})]
-DTYPES = (tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.complex64, tf.complex128)
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES, tf.int32, tf.int64])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_folded_gradients_have_the_same_bits(ours, dtype, rows_driver, seed):
     rng = np.random.default_rng(seed)
     for reduction in ("SUM",) if dtype.is_integer else REDUCTIONS:
@@ -42,7 +42,7 @@ def test_folded_gradients_have_the_same_bits(ours, dtype, rows_driver, seed):
 
 
 def test_width_stays_pinned_and_errors_change_nothing(ours):
-    acc = RowsEagerDriver(ours, tf.float32, reduction_type="SUM")
+    acc = Calls(ours, tf.float32, rows=True, reduction_type="SUM")
     for _ in range(50):
         acc.apply(Rows([5, 1, 5], np.ones([3, 2])))
         for bad in (Rows([1], np.ones([1, 3])), Rows([-1], np.ones([1, 2]))):
@@ -96,17 +96,3 @@ def test_takes_become_ready_while_others_merge(ours):
     if left:
         taken += total(session.run(take, {required: left}))
     assert taken == applied
-
-
-def test_takes_are_cancelled_while_others_merge(ours):
-    acc = RowsGraphDriver(ours, tf.float64, reduction_type="SUM")
-    rows = np.arange(3000)[::-1].copy()
-    hasty = v1.RunOptions(timeout_in_ms=20)
-    for value in range(60):
-        waiting = Background(acc.take, 10**6, hasty)
-        acc.apply(Rows(rows, np.full([3000, 8], float(value))))
-        assert isinstance(waiting.error(), tf.errors.DeadlineExceededError)
-    assert (acc.count(), acc.step()) == (60, 0)
-    taken = acc.take(60)
-    np.testing.assert_array_equal(taken.indices, np.arange(3000))
-    assert np.all(taken.values == 1770.0)

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tests.support.accumulator_support import EagerDriver, GraphDriver
+from tests.accumulators.support.calls import Calls, OwnedCalls, SessionCalls
 
-v1 = tf.compat.v1
-
-PATHS = ["fed", "owned", "eager", "waiting"]
+# How gradients reach an accumulator. "waiting" is "owned" with the take queued first.
+PATHS = {"owned": OwnedCalls, "fed": SessionCalls, "eager": Calls, "waiting": OwnedCalls}
+HALVES = (tf.float16, tf.bfloat16)
+INTEGERS = (tf.int32, tf.int64)
+DTYPES = (*HALVES, tf.float32, tf.float64, tf.complex64, tf.complex128, *INTEGERS)
+# Each type takes one path, and two types take all paths. The C++ tests have all sizes and orders.
+PATHS_AND_DTYPES = [
+    *(("owned", dtype) for dtype in DTYPES),
+    *((path, dtype) for path in list(PATHS)[1:] for dtype in (tf.float32, tf.bfloat16)),
+]
 _REAL_PARTS = {tf.float64: np.float64, tf.complex128: np.float64}
-
-
-class OwnedDriver(GraphDriver):
-    """Applies gradients that the step itself has computed, so that nothing else holds them."""
-
-    def _build(self, acc: Any) -> None:
-        fed = self.gradient
-        self.one = v1.placeholder(self.dtype, [])
-        self.gradient = fed * self.one
-        super()._build(acc)
-        self.gradient = fed
-
-    def _gradient_feed(self, value: Any, step: Any) -> dict:
-        return super()._gradient_feed(value, step) | {self.one: 1}
-
-
-def is_narrow(dtype: tf.DType, reduction: str, path: str) -> bool:
-    """Returns whether `make test` runs a test of numerics with these parameters.
-
-    It runs each dtype and each reduction on one path, and float32 and bfloat16 on all of them.
-    """
-    if path != "owned":
-        return reduction == "MEAN" and dtype in (tf.float32, tf.bfloat16)
-    return reduction == "MEAN" or dtype in (tf.float32, tf.int32, tf.int64)
 
 
 def as_arrived(gradients: np.ndarray) -> np.ndarray:
@@ -45,6 +29,13 @@ def as_arrived(gradients: np.ndarray) -> np.ndarray:
     for gradient in gradients[1:]:
         total = total + gradient
     return total
+
+
+def arrived_sum(gradients: Any, dtype: tf.DType, reduction: str) -> np.ndarray:
+    """Sums in order of arrival; float16 and bfloat16 in float32, rounded once at the end."""
+    total = as_arrived(gradients.astype(np.float32) if dtype in HALVES else gradients)
+    total = divided(total, len(gradients)) if reduction == "MEAN" else total
+    return total.astype(dtype.as_numpy_dtype)
 
 
 def divided(total: np.ndarray, count: int) -> np.ndarray:
@@ -74,17 +65,25 @@ def random_gradients(rng: Any, dtype: tf.DType, count: int, size: int) -> np.nda
     return values.astype(kind, copy=False)
 
 
-def make_driver(impl: Any, path: str, dtype: Any, reduction: str, device: Any = None) -> Any:
-    """Makes the driver of a path; "waiting" is the path "owned" with the take queued first."""
-    kinds = {"fed": GraphDriver, "owned": OwnedDriver, "eager": EagerDriver}
-    kind = kinds.get(path, OwnedDriver)
-    return kind(impl, dtype, reduction_type=reduction, device=device)
-
-
-def total_through(acc: Any, path: str, gradients: np.ndarray, step: int) -> np.ndarray:
+def total_through(acc: Any, path: str, gradients: Sequence[Any], step: int) -> Any:
     """Applies the gradients one after another and takes them all."""
     count = len(gradients)
     waiting = acc.start_take(count) if path == "waiting" else None
     for gradient in gradients:
         acc.apply(gradient, step)
     return waiting.result() if waiting else acc.take(count)
+
+
+SPECIAL = np.float32([np.inf, -np.inf, np.nan, -0.0, 0.0, -0.0, 3e38, np.inf])
+OTHERS = np.float32([1.0, 1.0, 1.0, -0.0, -0.0, 0.0, 3e38, -np.inf])
+ROUNDS_OF_SPECIALS = [[SPECIAL], [SPECIAL, OTHERS], [OTHERS, SPECIAL] * 6]
+
+
+def assert_same_specials(got: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(got, expected)
+    signed = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(got)[signed], np.signbit(expected)[signed])
+
+
+# How many times a float16 is added, the number, and the mean if each addition is rounded.
+HALF_CASES = {(4096, 1.0): 0.5, (4096, 0.1): 0.0625, (3, 30000.0): np.inf, (66000, 1.0): 0.0}

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.accumulators.support.numerics import divided, random_gradients
+from tests.accumulators.support.numerics import HALVES, divided, random_gradients
 from tests.accumulators.support.rows import Rows
 
-HALVES = (tf.float16, tf.bfloat16)
 REDUCTIONS = ("MEAN", "SUM", "GLOBAL_MEAN")
 
 

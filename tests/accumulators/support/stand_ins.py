@@ -21,11 +21,8 @@ _SOURCE = r"""
 #include <sys/mman.h>
 #include <unistd.h>
 
-static size_t refused_size = 0;
 static long num_trims = 0;
 
-// From now on allocations of this size fail; 0: none does.
-void refuse_allocations_of(size_t size) { __atomic_store_n(&refused_size, size, __ATOMIC_SEQ_CST); }
 long count_trims(void) { return __atomic_load_n(&num_trims, __ATOMIC_SEQ_CST); }
 
 // The addresses of the plugin.
@@ -83,11 +80,6 @@ static int is_refused_request(void) {
   return num_requests >= first_refused && num_requests < end_refused;
 }
 
-static int is_refused(size_t size) {
-  return (size != 0 && __atomic_load_n(&refused_size, __ATOMIC_SEQ_CST) == size) ||
-         is_refused_request();
-}
-
 // operator new(size_t)
 void* _Znwm(size_t size) {
   void* memory = is_refused_request() ? 0 : malloc(size ? size : 1);
@@ -107,13 +99,13 @@ void* _ZnwmRKSt9nothrow_t(size_t size, const void* nothrow) {
 int posix_memalign(void** memory, size_t alignment, size_t size) {
   static int (*next)(void**, size_t, size_t) = 0;
   if (!next) next = (int (*)(void**, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
-  return is_refused(size) ? ENOMEM : next(memory, alignment, size);
+  return is_refused_request() ? ENOMEM : next(memory, alignment, size);
 }
 
 void* aligned_alloc(size_t alignment, size_t size) {
   static void* (*next)(size_t, size_t) = 0;
   if (!next) next = (void* (*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
-  return is_refused(size) ? 0 : next(alignment, size);
+  return is_refused_request() ? 0 : next(alignment, size);
 }
 
 void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) {

@@ -47,9 +47,9 @@ control() {
 # Leaves out TensorFlow's own classes, which have no GPU kernels, and a SavedModel, whose ops are on
 # the CPU. The listed files use no op that TensorFlow itself runs on a GPU.
 project_tests() {
-  local dense=(arguments/test_{apply_arguments,construction} test_programs
+  local dense=(arguments/test_{accepted,construction} test_programs
                execution/test_{control_flow,distributed,sharing})
-  local sparse=(arguments checks construction)
+  local sparse=(arguments checks)
   local saving=(checkpoints savers gradient_accumulators)
   local files=("${dense[@]/#/tests/accumulators/}"
                "${sparse[@]/#/tests/accumulators/sparse/test_}"
