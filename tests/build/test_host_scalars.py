@@ -88,11 +88,13 @@ def new_ops(graph: tf.Graph, before: list[tf.Operation]) -> list[tf.Operation]:
 
 
 def check_devices(ops: list[tf.Operation], scope: str) -> None:
-    """Asserts that only this package's operations are on the accumulator's GPU."""
+    """Asserts that only this package's operations, and values, are on the accumulator's GPU."""
     of_accumulators, of_scalars = SCOPES[scope]
     assert any(op.type.startswith(OWN_OPS) for op in ops)
     for op in ops:
         if op.type.startswith(OWN_OPS):
+            assert op.device == of_accumulators, op.name
+        elif op.type == "EnsureShape":  # What was taken stays where it is.
             assert op.device == of_accumulators, op.name
         elif op.type != "ReadVariableOp":  # A read of a variable is on the variable's device.
             assert op.device == of_scalars, op.name

@@ -137,6 +137,7 @@ inline Finding IsTrue(bool value, const char* text) {
 
 #define EXPECT_EQ(a, b) STAND_IN_EXPECT(STAND_IN_COMPARED(a, b, std::equal_to<>, "=="))
 #define EXPECT_NE(a, b) STAND_IN_EXPECT(STAND_IN_COMPARED(a, b, std::not_equal_to<>, "!="))
+#define EXPECT_LE(a, b) STAND_IN_EXPECT(STAND_IN_COMPARED(a, b, std::less_equal<>, "<="))
 #define EXPECT_GE(a, b) STAND_IN_EXPECT(STAND_IN_COMPARED(a, b, std::greater_equal<>, ">="))
 #define EXPECT_TRUE(a) STAND_IN_EXPECT(::testing::stand_in::IsTrue(static_cast<bool>(a), #a))
 #define EXPECT_STREQ(a, b) STAND_IN_EXPECT(::testing::stand_in::ComparedText(a, b, #a " == " #b))
