@@ -12,8 +12,11 @@
 namespace condacc {
 namespace {
 
-// Counted for each gradient, even without rows: a node of a list, as the allocator rounds it.
-constexpr size_t kBookkeepingBytes = sizeof(Addend) + 4 * sizeof(void*);
+// Of a tensor's buffer: its object, and what the alignment of its memory to 64 bytes costs.
+constexpr size_t kBufferBytes = 144;
+// Counted for each gradient, even without rows: a node of a list, as the allocator rounds it, and
+// the buffers of indices and values.
+constexpr size_t kBookkeepingBytes = sizeof(Addend) + 4 * sizeof(void*) + 2 * kBufferBytes;
 
 // Returns the addresses of the gradients.
 Addends AddressesOf(std::list<Addend>* gradients) {

@@ -67,7 +67,7 @@ TEST_F(SparseAccumulatorTest, BeyondTheBudgetOneGradientIsHeldWhateverTakeIsNear
   TestSparseWorkspace workspace;
   Accumulator accumulator(OptionsOf(&none, /*fold_bytes=*/size_t{1} << 40));
   const Slices slices = {{1, 4, 6}, std::vector<float>(3 * kWidth, 2)};
-  const size_t kBytes = 512;  // Bytes counted for such a gradient.
+  const size_t kBytes = 768;  // More than is counted for such a gradient, and less than for two.
   for (int step = 0; step < 3; ++step) {
     for (int i = 0; i < 6; ++i) {
       ASSERT_TRUE(

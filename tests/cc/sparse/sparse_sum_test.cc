@@ -112,8 +112,8 @@ TEST_P(SparseSumTest, FoldsAreSizedByTheLastResult) {
 TEST_P(SparseSumTest, TinyGradientsCountWithWhatIsKeptOfThem) {
   EXPECT_LE(sizeof(Addend), 160u);
   Append(100, /*size=*/0);
-  EXPECT_GE(budget_.num_held(), 100 * sizeof(Addend));
-  EXPECT_LE(budget_.num_held(), 100 * (sizeof(Addend) + 64));
+  EXPECT_GE(budget_.num_held(), 100 * (sizeof(Addend) + 256)) << "with the buffers";
+  EXPECT_LE(budget_.num_held(), 100 * (sizeof(Addend) + 384));
 }
 
 // Gradients held beside those of a fold add to the peak, so fewer may come than before the fold.
