@@ -156,7 +156,7 @@ SyncGate::State SyncGate::state() const {
 
 std::string SyncGate::Describe() const {
   MutexLock lock(&mu_);
-  return DescribeLocked();
+  return DescribeLocked(where_);
 }
 
 void SyncGate::HoldChief(const std::string& run, bool is_between_steps) noexcept {

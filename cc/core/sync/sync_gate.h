@@ -327,9 +327,9 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // Waits no longer for listed workers that have not come, and tells the chief's observer of them.
   void StopExpecting() noexcept CONDACC_REQUIRES(mu_);
   std::string DescribeAbsent() const CONDACC_REQUIRES(mu_);
-  std::string DescribeLocked() const CONDACC_REQUIRES(mu_);
+  std::string DescribeLocked(const std::string& gate) const CONDACC_REQUIRES(mu_);
   // Returns the same, or a shorter text if memory is short.
-  std::string TryDescribe() const noexcept CONDACC_REQUIRES(mu_);
+  std::string TryDescribe(const std::string& gate) const noexcept CONDACC_REQUIRES(mu_);
 
   const std::string where_;
   const Log log_;

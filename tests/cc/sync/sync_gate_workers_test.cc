@@ -291,6 +291,7 @@ TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
     } else {
       EXPECT_EQ(full->code(), StatusCode::kFailedPrecondition);
       EXPECT_NE(full->message().find("lost: w0; left: w1"), std::string::npos) << full->message();
+      EXPECT_EQ(full->message().find(gate->where()), std::string::npos) << "the op adds the name";
     }
   }
 }
