@@ -86,7 +86,7 @@ void SyncGate::OnTimer() {
     CancelTimer();
     const Clock::time_point now = Clock::now();
     if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
-      TakeOverLocked();
+      TakeOver();
     }
     if (num_expected_ > 0 && now >= expected_until_) {
       StopExpecting();
@@ -135,7 +135,7 @@ void SyncGate::EndAbandonedRound() noexcept {
   }
 }
 
-void SyncGate::TakeOverLocked() noexcept {
+void SyncGate::TakeOver() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
   CONDACC_REACHED("takeover");
   for (WorkerStep* const step : steps_) Uncount(step);
