@@ -104,7 +104,7 @@ bool Accumulator::Append(Gradient&& gradient) {
   Appended appended = Appended::kPending;
   try {
     if (IsEarly(gradient)) {
-      round_->sum->Expect(round_->early.Add(std::move(gradient)));
+      round_->sum->MoveMemoryFrom(round_->early.Add(std::move(gradient)));
     } else {
       appended = AppendToSum(std::move(gradient));
     }

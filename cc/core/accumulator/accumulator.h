@@ -198,12 +198,13 @@ class Accumulator {
   };
   using RoundPtr = std::shared_ptr<Round>;
 
-  // A call, which holds the lock and lends its workspace. The takes that fail during it are
-  // completed when it has released the lock, and not earlier, because it may use the workspace of
-  // one of them.
+  // The takes that fail during a call. The lock, which is the other base class of Call, completes
+  // them in its destructor.
   struct EndedTakes {
     WaitList<Take> ended;
   };
+  // A call, which holds the lock and lends its workspace. The takes that fail are completed when it
+  // has released the lock, and not earlier, because it may use the workspace of one of them.
   class CONDACC_SCOPED_CAPABILITY Call : public EndedTakes, public CompletingLock<Take> {
    public:
     Call(Mutex* mutex, Workspace& lent) CONDACC_ACQUIRE(mutex)

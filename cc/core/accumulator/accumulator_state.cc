@@ -1,11 +1,14 @@
 // Saving and restoring of an accumulator's state.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "cc/core/accumulator/accumulator.h"
+#include "cc/core/accumulator/index_span.h"
 #include "cc/core/accumulator/saved_state.h"
 
 namespace condacc {
@@ -79,8 +82,16 @@ Status Accumulator::AddEarly(const std::vector<SavedGradient>& saved, Workspace&
       if (missing == Missing::kNothing) break;
       status = sum.Supply(missing, workspace, &gradient);
     }
+    if (status.ok() && early.indices != nullptr) {
+      // A device would find a bad index only in the take. The saved ones are in host memory.
+      std::vector<int64_t> indices(gradient.index_span.size);
+      std::copy_n(early.indices, indices.size() * sizeof(int64_t),
+                  reinterpret_cast<char*>(indices.data()));
+      IndexSpan span{indices.data(), indices.size()};
+      status = CheckIndices(gradient.index_bound, &span);
+    }
     if (!status.ok()) return status;
-    sum.Expect(round->early.Add(std::move(gradient)));
+    sum.MoveMemoryFrom(round->early.Add(std::move(gradient)));
   }
   return Status();
 }

@@ -101,8 +101,8 @@ class RoundSum {
   // Takes over the buffers of a gradient that lacks nothing. If it throws std::bad_alloc, nothing
   // has changed, not even the gradient.
   virtual Appended Append(Gradient&& gradient) = 0;
-  // Takes over memory that a new early gradient has for the sum.
-  virtual void Expect(Gradient* /*early*/) noexcept {}
+  // Takes from a new early gradient what Supply() gave it for the sum.
+  virtual void MoveMemoryFrom(Gradient* /*early*/) noexcept {}
 
   // What is known about the take that comes next.
   struct NextTake {

@@ -65,11 +65,9 @@ bool LayOut(const StateHeader& header, SumKind kind, ElementType type, const Sha
             StateLayout* layout) {
   const bool is_sparse = kind == SumKind::kSparse;
   const bool has_sum = header.num_gradients > 0;
-  if (has_sum || header.num_early > 0 ? values.rank() < (is_sparse ? 1 : 0) : values.has_rank()) {
-    return false;
-  }
-  const bool has_rows = is_sparse && values.has_rank();
-  const uint64_t num_rows = has_rows ? static_cast<uint64_t>(values.dim(0)) : 0;
+  const bool has_values = has_sum || header.num_early > 0;
+  if (values.has_rank() != has_values || (is_sparse && values.rank() == 0)) return false;
+  const uint64_t num_rows = is_sparse && has_values ? static_cast<uint64_t>(values.dim(0)) : 0;
   if (num_rows > (has_sum ? kMaxCount : 0) || (!is_sparse && header.num_early_rows > 0))
     return false;
   uint64_t num_values = 0, num_early_values = 0;

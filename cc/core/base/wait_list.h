@@ -41,6 +41,8 @@ using WaitList = std::list<std::shared_ptr<T>>;
 template <class T>
 class Waiter : public std::enable_shared_from_this<T> {
  public:
+  Waiter() = default;
+  Waiter(const Waiter&) = delete;
   bool is_waiting() const { return list_ != nullptr; }
 
   // Appends the operation, which is in no list and has not ended, to `list`.

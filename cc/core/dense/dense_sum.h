@@ -34,7 +34,7 @@ class DenseSum final : public RoundSum {
   Missing MissingFrom(const Gradient& gradient, bool is_early) const override;
   Status Supply(Missing missing, Workspace& workspace, Gradient* gradient) const override;
   Appended Append(Gradient&& gradient) override;
-  void Expect(Gradient* early) noexcept override {
+  void MoveMemoryFrom(Gradient* early) noexcept override {
     if (!float32_sum_) float32_sum_ = std::move(early->float32_memory);
   }
   Advice Advise(const NextTake& next_take) const override;

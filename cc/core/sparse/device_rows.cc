@@ -13,6 +13,7 @@
 #include "cc/core/sparse/sparse_checks.h"
 
 namespace condacc {
+
 Status DeviceRows::AddSources(const Addends& gradients, DeviceMergeArgs* args) {
   args->sources.reserve(gradients.size() + 1);
   if (merged_.num_rows > 0) {
@@ -116,19 +117,14 @@ bool DeviceRows::Fold(const Addends& gradients, Workspace& workspace) {
 Status DeviceRows::PrepareFinish(const Addends& pending, double total_weight,
                                  Workspace& workspace) {
   auto output = std::make_unique<Output>();
-  Status status;
-  if (failure_.ok()) status = StartMerging(pending, workspace, &output->merging);
-  if (status.code() == StatusCode::kInvalidArgument) {
-    Note(std::move(status));
-    status = Status();
-  }
+  output->divisor = RowDivisorOf(options_.reduction, total_weight);
+  output->value.shape = format_.ShapeOf(0);  // That of a lost round.
   if (failure_.ok()) {
+    Status status = StartMerging(pending, workspace, &output->merging);
     const int64_t num_rows = output->merging.report.num_rows;
     if (status.ok()) status = format_.Allocate(num_rows, options_.type, workspace, &output->value);
-    if (!status.ok()) return status;
-    output->divisor = RowDivisorOf(options_.reduction, total_weight);
-  } else {
-    output->value.shape = format_.ShapeOf(0);
+    if (!status.ok() && status.code() != StatusCode::kInvalidArgument) return status;
+    if (!status.ok()) Note(std::move(status));  // An index is bad.
   }
   output_ = std::move(output);
   return Status();

@@ -48,7 +48,6 @@ class ChiefState {
   // one is treated as that of an unknown chief.
   static constexpr size_t kMaxRemembered = 1000;
 
-  Phase phase() const { return phase_; }
   bool is_open() const { return phase_ == Phase::kOpen; }
   bool is_closed() const { return phase_ == Phase::kClosed; }
   bool is_dismissed() const { return phase_ == Phase::kDismissed; }

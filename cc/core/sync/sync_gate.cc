@@ -144,11 +144,6 @@ void SyncGate::Lose(const std::string& worker) {
   ReleaseWaits();
 }
 
-void SyncGate::TakeOver() {
-  CompletingLock lock(&mu_, &ended_);
-  TakeOverLocked();
-}
-
 SyncGate::State SyncGate::state() const {
   MutexLock lock(&mu_);
   return {is_open(), round_, slots_.num_complete(), num_takeovers_, num_dropped_};
@@ -156,7 +151,7 @@ SyncGate::State SyncGate::state() const {
 
 std::string SyncGate::Describe() const {
   MutexLock lock(&mu_);
-  return DescribeLocked();
+  return DescribeLocked(where_);
 }
 
 void SyncGate::HoldChief(const std::string& run, bool is_between_steps) noexcept {

@@ -226,10 +226,6 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   // chief calls Prepare(). Other workers keep waiting.
   void Dismiss(const Chief& chief);
 
-  // Counts as lost all workers that do not wait, and frees their slots. Does nothing unless a
-  // worker waits for the next round and some slot is not complete.
-  void TakeOver();
-
   State state() const;
   std::string Describe() const;
   const std::string& where() const { return where_; }
@@ -323,13 +319,15 @@ class SyncGate : public std::enable_shared_from_this<SyncGate> {
   void ReleaseReports(Clock::time_point now) noexcept CONDACC_REQUIRES(mu_);
   // Ends the waits of the chief, because no worker is left.
   void EndAbandonedRound() noexcept CONDACC_REQUIRES(mu_);
-  void TakeOverLocked() noexcept CONDACC_REQUIRES(mu_);
+  // Counts as lost all workers that do not wait, and frees their slots. Does nothing unless a
+  // worker waits for the next round and some slot is not complete.
+  void TakeOver() noexcept CONDACC_REQUIRES(mu_);
   // Waits no longer for listed workers that have not come, and tells the chief's observer of them.
   void StopExpecting() noexcept CONDACC_REQUIRES(mu_);
   std::string DescribeAbsent() const CONDACC_REQUIRES(mu_);
-  std::string DescribeLocked() const CONDACC_REQUIRES(mu_);
+  std::string DescribeLocked(const std::string& gate) const CONDACC_REQUIRES(mu_);
   // Returns the same, or a shorter text if memory is short.
-  std::string TryDescribe() const noexcept CONDACC_REQUIRES(mu_);
+  std::string TryDescribe(const std::string& gate) const noexcept CONDACC_REQUIRES(mu_);
 
   const std::string where_;
   const Log log_;

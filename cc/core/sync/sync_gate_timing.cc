@@ -86,7 +86,7 @@ void SyncGate::OnTimer() {
     CancelTimer();
     const Clock::time_point now = Clock::now();
     if (options_.takeover > Clock::duration::zero() && now >= last_progress_ + options_.takeover) {
-      TakeOverLocked();
+      TakeOver();
     }
     if (num_expected_ > 0 && now >= expected_until_) {
       StopExpecting();
@@ -102,7 +102,7 @@ void SyncGate::OnTimer() {
     if (is_late && has_waiting_workers()) {
       CONDACC_REACHED("log");
       logged_ = true;
-      line = TryDescribe();
+      line = TryDescribe(where_);
     }
     if (options_.report > Clock::duration::zero() && ends_if_abandoned() &&
         now >= abandoned_since_ + options_.report) {
@@ -118,7 +118,7 @@ void SyncGate::ReleaseReports(Clock::time_point now) noexcept {
   for (auto next = report_waits_.begin(); next != report_waits_.end();) {
     GateWait* const wait = (next++)->get();
     if (wait->after == round_ || now < round_began_ + wait->patience) continue;
-    wait->report = TryDescribe();
+    wait->report = TryDescribe(where_);
     Release(wait, GateWait::End());
   }
 }
@@ -130,12 +130,12 @@ void SyncGate::EndAbandonedRound() noexcept {
                           "that the round lacks: "};
   while (!full_waits_.empty()) {
     GateWait* const wait = full_waits_.front().get();
-    wait->report = TryDescribe();
+    wait->report = TryDescribe("the gate");  // The error will have its name.
     Release(wait, end);
   }
 }
 
-void SyncGate::TakeOverLocked() noexcept {
+void SyncGate::TakeOver() noexcept {
   if (!is_open() || is_full() || round_waits_.empty()) return;
   CONDACC_REACHED("takeover");
   for (WorkerStep* const step : steps_) Uncount(step);
@@ -176,26 +176,26 @@ std::string SyncGate::DescribeAbsent() const {
          Seconds(Clock::now() - opened) + ". The others compute for them until they come";
 }
 
-std::string SyncGate::TryDescribe() const noexcept {
+std::string SyncGate::TryDescribe(const std::string& gate) const noexcept {
   try {
-    return DescribeLocked();
+    return DescribeLocked(gate);
   } catch (const std::bad_alloc&) {
     return "no memory";  // Short enough for std::string not to allocate.
   }
 }
 
-std::string SyncGate::DescribeLocked() const {
+std::string SyncGate::DescribeLocked(const std::string& gate) const {
   const std::string after = " after " + Seconds(Clock::now() - round_began_);
-  if (chief_.is_closed()) return "training has ended: " + where_ + " is closed";
+  if (chief_.is_closed()) return "training has ended: " + gate + " is closed";
   if (!is_open()) {
-    return where_ + " is not open" + after +
+    return gate + " is not open" + after +
            (chief_.is_dismissed() ? ": the chief has ended with an error"
             : chief_.has_been_prepared()
                 ? ": a chief has begun chief_init_op and has not ended it"
                 : ": no chief has run chief_init_op or started its queue runner, which the hook of "
                   "a chief does");
   }
-  std::string text = where_ + " is at round " + std::to_string(round_) + after + ": " +
+  std::string text = gate + " is at round " + std::to_string(round_) + after + ": " +
                      std::to_string(slots_.num_complete()) + " of " +
                      std::to_string(slots_.size()) + " gradients are there";
   if (is_full()) {

@@ -145,7 +145,6 @@ constexpr Expected kGate[] = {
     {"SyncGate::Open", {0, 0, 0}, "Open()"},
     {"SyncGate::Prepare", {0, 0, 0}, "Prepare()"},
     {"GateWait::status", {0, 0, 0}, "status()"},
-    {"SyncGate::TakeOver", {0, 0, 0}, "TakeOver()"},
     {"SyncGate::Wait", {0, 0, 0}, "Wait()"},
     {"SyncGate::state", {0, 0, 0}, "state()"},
     {"WorkerStep::ClaimSlot", {0, 0, 0}, "ClaimSlot()"},

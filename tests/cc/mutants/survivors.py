@@ -47,16 +47,6 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "if (is_due) report = DescribeStall(front, front.began);",
     ): "Nobody looks at a report that is not due.",
     (
-        "accumulator/saved_state.cc",
-        "the condition is true",
-        "if (!has_failed_) shape.AddDim(dim);",
-    ): "No caller uses a shape that could not be read.",
-    (
-        "accumulator/saved_state.cc",
-        "the statement is left out",
-        "sum.early.reserve(num_early);",
-    ): "It only saves allocations.",
-    (
         "accumulator/host_workspace.cc",
         "the condition is true",
         "if (num_bytes > 0) std::memset(to, 0, num_bytes);",

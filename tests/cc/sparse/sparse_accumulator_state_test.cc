@@ -286,6 +286,19 @@ TEST_P(SparseStateOfDevices, CannotBeMadeOfABadIndex) {
   }
 }
 
+TEST_P(SparseStateOfDevices, WithABadIndexOfAnEarlyGradientAreRefused) {
+  Accumulator accumulator(On(GetParam().on_device, /*num_contributors=*/2));
+  Apply(accumulator, {{7, 2}, {1, 2, 3, 4, 5, 6}}, device_, 1);
+  std::string bytes = SavedBytes(accumulator, device_);
+  bytes[bytes.size() - 2 * 64 + 7] = '\xff';  // The last arrays are the indices and the values.
+  Accumulator restored(On(GetParam().on_device, /*num_contributors=*/2));
+  const Status status = RestoreBytes(bytes, restored, device_);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("index of slice 0 is negative"), std::string::npos)
+      << status.message();
+  EXPECT_EQ(restored.num_accumulated(), 0);
+}
+
 TEST_P(SparseStateOfDevices, ChangeNothingIfTheDeviceRefuses) {
   Accumulator accumulator(On(true));
   Apply(accumulator, {{3, 7}, {1, 2, 3, 4, 5, 6}}, device_);

@@ -118,7 +118,7 @@ TEST_F(SyncGateTest, ARoundWaitsForAChiefThatMayBeSavingACheckpoint) {
     for (const bool goes_on : {false, true}) {
       gate_ = NewGate();
       workers_.clear();
-      OpenFor(has_backups ? 1 : 2, 2);
+      OpenFor(has_backups ? 1 : 2, 2, kTakeover);
       w(0).run = "c";  // It is in the chief's process.
       Step(0);
       if (!has_backups) Step(1);
@@ -126,7 +126,7 @@ TEST_F(SyncGateTest, ARoundWaitsForAChiefThatMayBeSavingACheckpoint) {
       w(0).GoOn();
       w(1).round = 2;
       Step(1);
-      gate_->TakeOver();
+      AdvanceClock(kTakeover);
       if (!has_backups) {
         w(1).GoOn();
         Step(1);  // The gradient of the chief's process.

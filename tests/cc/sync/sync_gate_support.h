@@ -150,6 +150,8 @@ inline int64_t Open(SyncGate* gate, int num_slots, int num_workers, const std::s
 // Gates with workers "w0", "w1", ...
 class SyncGateTest : public testing::Test {
  protected:
+  static constexpr std::chrono::seconds kTakeover{20};
+
   // All workers come to the gate.
   void OpenFor(int num_slots, int num_workers, GateWait::Clock::duration takeover = {}) {
     OpenForThatCome(num_slots, num_workers, num_workers, takeover);

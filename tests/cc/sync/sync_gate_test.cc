@@ -128,10 +128,10 @@ TEST_F(SyncGateTest, ACancellationThatComesBeforeTheWaitEndsIt) {
 }
 
 TEST_F(SyncGateTest, AHolderThatWasTakenOverCompletesItsSlotInTheSameRound) {
-  OpenFor(2, 2);
+  OpenFor(2, 2, kTakeover);
   ASSERT_TRUE(w(1).Claim());
   Step(0);
-  gate_->TakeOver();
+  AdvanceClock(kTakeover);
   w(0).GoOn();
   ASSERT_TRUE(w(0).Claim());
   EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
@@ -187,7 +187,7 @@ TEST_F(SyncGateTest, AChiefThatCountsItsCreditsWaitsForTheWorkersThatItNeeds) {
     SCOPED_TRACE(num_credits);
     gate_ = NewGate();
     workers_.clear();
-    OpenForThatCome(3, 3, 1);
+    OpenForThatCome(3, 3, 1, kTakeover);
     ASSERT_TRUE(gate_->AddCredits({"c"}, num_credits).ok());
     if (num_credits == 1) {
       Step(0);
@@ -202,7 +202,7 @@ TEST_F(SyncGateTest, AChiefThatCountsItsCreditsWaitsForTheWorkersThatItNeeds) {
     const std::string report = gate_->Describe();
     EXPECT_NE(report.find("1 of 3 workers, of which 1 are waited for"), std::string::npos)
         << report;
-    gate_->TakeOver();  // Those that never came count as lost.
+    AdvanceClock(kTakeover);  // Those that never came count as lost.
     w(0).GoOn();
   }
 }

@@ -150,10 +150,10 @@ TEST_F(SyncGateTest, AWorkerWhoseProcessIsGoneTakesNoSlotFromOthers) {
 }
 
 TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverDoesNotFreeItWhenItFails) {
-  OpenFor(2, 3);
+  OpenFor(2, 3, kTakeover);
   ASSERT_TRUE(w(1).Claim());
   Step(0);
-  gate_->TakeOver();
+  AdvanceClock(kTakeover);
   w(0).GoOn();
   ASSERT_TRUE(w(0).Claim());
   EXPECT_EQ(w(0).claim.slot, w(1).claim.slot);
@@ -162,10 +162,10 @@ TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverDoesNotFreeItWhenItFails) {
 }
 
 TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded) {
-  OpenFor(2, 2);
+  OpenFor(2, 2, kTakeover);
   Step(0);
   ASSERT_TRUE(w(1).Claim());
-  gate_->TakeOver();
+  AdvanceClock(kTakeover);
   w(0).GoOn();
   Step(0);
   w(1).Finish(/*any_added=*/false);
@@ -177,7 +177,7 @@ TEST_F(SyncGateTest, AStepWhoseSlotWasTakenOverIsDroppedUnlessAGradientWasAdded)
   w(1).GoOn();
   Step(0);
   ASSERT_TRUE(w(1).Claim());
-  gate_->TakeOver();
+  AdvanceClock(kTakeover);
   w(1).Finish(/*any_added=*/true);
   EXPECT_FALSE(w(1).was_dropped);
   EXPECT_EQ(gate_->state().num_dropped, 1);
@@ -291,6 +291,7 @@ TEST(SyncGateAbandoned, WithoutWorkersTheWaitOfTheChiefEndsUnlessItIsToWait) {
     } else {
       EXPECT_EQ(full->code(), StatusCode::kFailedPrecondition);
       EXPECT_NE(full->message().find("lost: w0; left: w1"), std::string::npos) << full->message();
+      EXPECT_EQ(full->message().find(gate->where()), std::string::npos) << "the op adds the name";
     }
   }
 }

@@ -75,8 +75,8 @@ BUGS = [
         breaks="A bad index fails every take of its round, which is never discarded.",
         program="device",
         file="sparse/device_rows.cc",
-        old="  if (status.code() == StatusCode::kInvalidArgument) {\n",
-        new="  if (!failure_.ok()) {\n",
+        old=" && status.code() != StatusCode::kInvalidArgument",
+        new="",
     ),
     Bug(
         breaks="A sum counts its gradients instead of their weights.",

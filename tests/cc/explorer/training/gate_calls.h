@@ -58,9 +58,6 @@ inline void Leave(SyncGate& gate, const Actor& worker, bool is_lost = false) {
 inline void Lose(SyncGate& gate, const std::string& worker) {
   Retry("SyncGate::Lose", [&] { gate.Lose(worker); });
 }
-inline void TakeOver(SyncGate& gate) {
-  Retry("SyncGate::TakeOver", [&] { gate.TakeOver(); });
-}
 inline WorkerStep::Claim Claim(WorkerStep& step) {
   return Retry("WorkerStep::ClaimSlot", [&] { return step.ClaimSlot(); });
 }

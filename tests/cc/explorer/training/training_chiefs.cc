@@ -92,7 +92,7 @@ SyncGate::Options Training::DrawOptions() const {
   SyncGate::Options options;
   options.num_slots = num_slots_;
   options.num_workers = total_;
-  options.takeover = std::chrono::nanoseconds(takes_over_ ? 1 + Draw(300) : 0);
+  options.takeover = std::chrono::nanoseconds(takes_over_ ? 1 + Draw(Chance(50) ? 300 : 60) : 0);
   const bool never_reports = waits_for_lost_ && Chance(20);
   options.report = std::chrono::nanoseconds(never_reports ? 0 : 1 + Draw(100));
   options.wait_for_lost = waits_for_lost_;

@@ -230,7 +230,6 @@ void Training::Disturb() {
   for (int i = Draw(4); i >= 0 && !is_over_; --i) {
     Sleep(Draw(200));
     if (Chance(50)) Lose(*gate_, WorkerName(Draw(num_workers_)));
-    if (Chance(50)) TakeOver(*gate_);
     Reached("SyncGate::Describe");
     if (gate_->Describe().empty()) Fail("the gate has no description");
     Reached("SyncGate::state");
