@@ -126,6 +126,7 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(v1_graph):
     optimizer = drop_stale()
     pairs = optimizer.compute_gradients(loss)
     trains = [optimizer.apply_gradients(pairs, step) for step in (first, second, second)]
+    counts = [optimizer.num_accepted(), optimizer.num_dropped()]
     advance = v1.assign_add(second, 1)
     with new_session() as session:
         session.run(v1.global_variables_initializer())
@@ -135,7 +136,7 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(v1_graph):
         interlude.action = lambda: session.run(advance)
         assert session.run(trains[0]) == 0.0
         assert session.run(trains[2]) == 1.0
-        assert session.run([first, second]) == [2, 3]
+        assert session.run([first, second, *counts]) == [2, 3, 3, 1]
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 8.0))
 
 
