@@ -161,14 +161,10 @@ def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(switches,
         drop_stale().compute_gradients(one_vector(Interlude())[0])
 
 
-def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(v1_graph):
+def test_a_placeholder_and_a_variable_in_a_scope_are_not_the_global_step(v1_graph):
+    v1.placeholder(tf.int64, [], name="global_step")
     with v1.variable_scope("scope"):
         of_get_variable("global_step", tf.int32)
-    LateTraining(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
-
-
-def test_placeholder_of_the_usual_name_is_not_the_global_step(v1_graph):
-    v1.placeholder(tf.int64, [], name="global_step")
     LateTraining(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 
