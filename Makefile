@@ -21,7 +21,7 @@ PYTEST := $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-
 PARTS := wide install examples benchmarks documents programs multi-worker clusters killed-trainings \
   soak junk
 PLACE_OF_wide := tests/accumulators tests/build tests/call_sites tests/distribute \
-  tests/drop_stale tests/keras tests/parity
+  tests/drop_stale tests/keras tests/migrate tests/parity
 PLACE_OF_install := tests/build/test_install.py tests/command/test_build.py
 PLACE_OF_examples := tests/examples
 PLACE_OF_benchmarks := tests/benchmarks

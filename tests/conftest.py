@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -191,6 +192,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return not (has_reference and item.get_closest_marker("needs_resource"))
 
     items[:] = filter(can_be_run, items)
+    _check_parts(items)
     for item in items:
         marker = item.get_closest_marker("weighted_means")
         if marker and marker.args[0] in item.name:
@@ -212,6 +214,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             # Those that compile the library may take long on a slow machine.
             is_long = item.get_closest_marker("long") or item.get_closest_marker("install")
             item.add_marker(pytest.mark.timeout(LONG_LIMIT_SECS if is_long else LIMIT_SECS))
+
+
+def _check_parts(items: list[pytest.Item]) -> None:
+    """Refuses a test with the marker of a part that does not look for it, so that nobody runs it.
+
+    Raises:
+        pytest.UsageError: There is such a test.
+    """
+    root = Path(__file__).resolve().parents[1]
+    if not (root / "Makefile").exists():
+        return  # The package is tested outside of its source tree.
+    lines = (root / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    found = re.findall(r"^PLACE_OF_(\S+) := (.*)", lines, re.MULTILINE)
+    places = {part.replace("-", "_"): {root / each for each in all.split()} for part, all in found}
+    for item in items:
+        parts = [places[each.name] for each in item.iter_markers() if each.name in places]
+        is_found = any(part & {item.path, *item.path.parents} for part in parts)
+        if parts and not is_found and not item.get_closest_marker("long"):
+            raise pytest.UsageError(f"{item.nodeid} is in no PLACE_OF_... of the Makefile")
 
 
 def _load(library: str, kind: str = "dense") -> Any:

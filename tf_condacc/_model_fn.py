@@ -52,16 +52,17 @@ def call_accepted(function: Callable[..., Any], /, *args: Any, **optional: Any) 
 
 def checked_hooks(
     hooks: Iterable[v1.train.SessionRunHook] | None,
+    expected: str = "All hooks must be SessionRunHook instances",
 ) -> tuple[v1.train.SessionRunHook, ...]:
     """Returns the hooks.
 
     Raises:
-        TypeError: One of them is not a ``SessionRunHook``.
+        TypeError: One of them is not a ``SessionRunHook``. The text begins with `expected`.
     """
     hooks = tuple(hooks or ())
     for hook in hooks:
         if not isinstance(hook, v1.train.SessionRunHook):
-            raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
+            raise TypeError(f"{expected}, given: {hook}")
     return hooks
 
 

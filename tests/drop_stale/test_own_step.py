@@ -126,6 +126,7 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(v1_graph):
     optimizer = drop_stale()
     pairs = optimizer.compute_gradients(loss)
     trains = [optimizer.apply_gradients(pairs, step) for step in (first, second, second)]
+    counts = [optimizer.num_accepted(), optimizer.num_dropped()]
     advance = v1.assign_add(second, 1)
     with new_session() as session:
         session.run(v1.global_variables_initializer())
@@ -135,7 +136,7 @@ def test_gradients_may_be_applied_to_one_step_and_then_to_another(v1_graph):
         interlude.action = lambda: session.run(advance)
         assert session.run(trains[0]) == 0.0
         assert session.run(trains[2]) == 1.0
-        assert session.run([first, second]) == [2, 3]
+        assert session.run([first, second, *counts]) == [2, 3, 3, 1]
         np.testing.assert_array_equal(session.run(weights), np.divide(START, 8.0))
 
 
@@ -160,14 +161,10 @@ def test_variable_of_the_usual_name_that_is_no_integer_is_a_type_error(switches,
         drop_stale().compute_gradients(one_vector(Interlude())[0])
 
 
-def test_variable_of_the_usual_name_in_a_scope_is_not_the_global_step(v1_graph):
+def test_a_placeholder_and_a_variable_in_a_scope_are_not_the_global_step(v1_graph):
+    v1.placeholder(tf.int64, [], name="global_step")
     with v1.variable_scope("scope"):
         of_get_variable("global_step", tf.int32)
-    LateTraining(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
-
-
-def test_placeholder_of_the_usual_name_is_not_the_global_step(v1_graph):
-    v1.placeholder(tf.int64, [], name="global_step")
     LateTraining(make_step=own_step).expect_late_updates_to_be_dropped(late_by=2)
 
 

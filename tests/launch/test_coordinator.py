@@ -10,18 +10,13 @@ import signal
 import pytest
 
 from condacc.launch._command import main
-from tests.processes.launched import launchers, task_command
+from tests.processes.launched import task_command
 
 CLUSTER = ["--coordinator", "--ps", "2", "--workers", "2"]
 # Servers wait until they are ended, and the coordinator until there is a file.
 CODE = (
     "print('serves' if job != 'chief' else 'leads')\nwait() if job != 'chief' else wait_for('done')"
 )
-
-
-@pytest.fixture
-def launch(tmp_path):
-    yield from launchers(tmp_path)
 
 
 def test_the_coordinator_has_a_place_of_its_own_and_servers_end_after_it(launch):

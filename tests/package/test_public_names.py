@@ -6,6 +6,7 @@ import collections
 import importlib
 import inspect
 import pkgutil
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -71,6 +72,11 @@ def test_each_public_object_has_one_path():
 
 def test_what_public_methods_return_is_public():
     assert {"ApplyOutcome", "SparseGradient", "TryTakeResult"} <= set(tf_condacc.__all__)
+
+
+def test_no_private_module_has_a_public_alias():
+    loaded = {name for name in sys.modules if name.startswith("tf_condacc.") and "._" not in name}
+    assert loaded <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.support.waiting import PATIENCE_SECS, run_program
 from tests.sync_replicas.training import Training
+from tf_condacc._ops.native import ops
 
 v1 = tf.compat.v1
 
@@ -54,6 +55,34 @@ def test_a_worker_that_fails_between_two_steps_is_lost_at_once(two_ps, training)
     waiting.result()  # The other worker computes both gradients.
     assert run.gate_state().round == 3
     run.check()
+
+
+def test_a_worker_that_was_started_again_replaces_its_lost_process(two_ps, training):
+    """Nobody has noticed the loss: the connection of the old process is still open."""
+    run = training(two_ps, 2, 2)
+    run.start()
+    waiting = run.steps_on_thread(1, 2)
+    run.await_state(lambda state: state.num_complete == 1)
+    old = run.sessions.pop(1)
+    run.new_model(1, first=100)
+    run.start(1)
+    step = run.steps_on_thread(1)
+    error = waiting.error()
+    assert isinstance(error, tf.errors.FailedPreconditionError) and "replaced" in error.message
+    run.running.remove(waiting)
+    run.step(0)
+    step.result()
+    make_rounds(run, 1)
+    old.close()
+    run.check()
+
+
+def test_a_session_has_a_number_of_its_own():
+    """A chief that prepares the gate again goes on in its session, and begins anew in another."""
+    with tf.Graph().as_default() as graph:
+        number = ops.condacc_sync_gate_session()
+    with v1.Session(graph=graph) as first, v1.Session(graph=graph) as second:
+        assert first.run(number) == first.run(number) != second.run(number)
 
 
 def test_chiefs_and_workers_do_not_log_that_queue_runners_are_deprecated():

@@ -25,6 +25,9 @@ from tf_condacc.estimator.export import ServingInputReceiver
 _CURRENT_TASK: ContextVar[Task | None] = ContextVar("tf_condacc_estimator_task", default=None)
 
 
+_EXPECTED_HOOKS = "Hooks must be a SessionRunHook"  # The original's words.
+
+
 class Estimator:
     """Trains, evaluates, predicts with and exports the model of a `model_fn`.
 
@@ -139,7 +142,7 @@ class Estimator:
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
         _input_pipelines.check_steps(steps=steps, max_steps=max_steps)
-        hooks = list(checked_hooks(hooks))
+        hooks = list(checked_hooks(hooks, _EXPECTED_HOOKS))
         if max_steps is not None and self._trained_steps() >= max_steps:
             return self
         if steps is not None or max_steps is not None:
@@ -179,7 +182,7 @@ class Estimator:
             TypeError: A hook is not a ``SessionRunHook``.
         """
         _input_pipelines.check_steps(steps=steps)
-        hooks = list(checked_hooks(hooks))
+        hooks = list(checked_hooks(hooks, _EXPECTED_HOOKS))
         with tf.Graph().as_default():
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.EVAL)
             checkpoint = checkpoint_path or self.latest_checkpoint()
@@ -215,7 +218,7 @@ class Estimator:
                 prediction is not a dense batch, or the predictions differ in length.
             TypeError: A hook is not a ``SessionRunHook``.
         """
-        hooks = list(checked_hooks(hooks))
+        hooks = list(checked_hooks(hooks, _EXPECTED_HOOKS))
         with tf.Graph().as_default():
             spec = self._tf_condacc_model.build(input_fn, ModeKeys.PREDICT)
             predictions = _predictions.chosen(spec.predictions, predict_keys)

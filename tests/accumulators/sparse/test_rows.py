@@ -11,7 +11,6 @@ from tests.support.versions import needs_numpy2
 pytestmark = pytest.mark.kinds("sparse")
 
 INT64_MAX = 2**63 - 1
-THREE = [Rows([0, 2], [2.0, 3.0]), Rows([0], [4.0]), Rows([0, 4], [6.0, 8.0])]
 
 
 def taken(acc, gradients, step=0):

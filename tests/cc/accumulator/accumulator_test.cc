@@ -171,7 +171,9 @@ TEST(SumOptionsTest, TowersAndDevicesHaveTheirOwn) {
   sums.UseForTowers(/*folds_wait=*/true);
   EXPECT_EQ(sums.reduction, Reduction::kSum);
   EXPECT_GT(sums.fold_bytes, 0u);
-  EXPECT_EQ(SumOptions::OfQueue(/*max_inputs=*/5).max_inputs, 5u);
+  const SumOptions queue = SumOptions::OfQueue(/*max_inputs=*/5);
+  EXPECT_EQ(queue.max_inputs, 5u);
+  EXPECT_FALSE(queue.is_in_host_memory);
 }
 
 TEST(PendingTakeTest, ReleasesWhatItsFunctionsReferToWhenItEnds) {

@@ -32,13 +32,13 @@ class Mutant:
 
 
 def blank(text: str) -> str:
-    """Returns the text with spaces in place of comments, strings and preprocessor lines."""
+    """Returns the text with blanks for comments and preprocessor lines, and `_` for literals."""
 
-    def spaces(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0])
+    def blanks(found: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " " if found[0][0] in "/#" else "_", found[0])
 
-    text = re.sub(r'//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', spaces, text)
-    return re.sub(r"^#[^\n]*", spaces, text, flags=re.MULTILINE)
+    text = re.sub(r'//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', blanks, text)
+    return re.sub(r"^#[^\n]*", blanks, text, flags=re.MULTILINE)
 
 
 def end_of_bracket(text: str, begin: int) -> int:

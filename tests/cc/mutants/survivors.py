@@ -47,6 +47,11 @@ SURVIVORS: dict[tuple[str, str, str], str] = {
         "if (is_due) report = DescribeStall(front, front.began);",
     ): "Nobody looks at a report that is not due.",
     (
+        "accumulator/accumulator_state.cc",
+        "> becomes >=",
+        "const bool has_gradients = round->num_accumulated() > 0;",
+    ): "A round without gradients has nothing to copy, whether its sum begins a save or not.",
+    (
         "accumulator/host_workspace.cc",
         "the condition is true",
         "if (num_bytes > 0) std::memset(to, 0, num_bytes);",

@@ -387,10 +387,13 @@ TEST_F(SyncGateTest, AVolunteerTakesTheGateOfOneWhoseProcessHasEnded) {
   ASSERT_TRUE(gate_->Prepare({"v"}, 0, true, &prepared).ok());
   ASSERT_TRUE(gate_->Open({"v"}, prepared.round, options, true).ok());
   const RecordedWaitPtr lost = BeginWait(gate_, For::kFullRound, "v");
-  lost->Cancel();
-  ASSERT_TRUE(gate_->Prepare({"w"}, 0, true, &prepared).ok());
-  EXPECT_TRUE(prepared.is_chief);
-  EXPECT_EQ(prepared.round, 2);
+  const RecordedWaitPtr other = BeginWait(gate_, For::kFullRound, "another");
+  for (const bool is_lost : {false, true}) {
+    (is_lost ? lost : other)->Cancel();
+    ASSERT_TRUE(gate_->Prepare({"w"}, 0, true, &prepared).ok());
+    EXPECT_EQ(prepared.is_chief, is_lost);
+    EXPECT_EQ(prepared.round, is_lost ? 2 : 1);
+  }
 }
 
 TEST_F(SyncGateTest, ADismissalEndsTheReportsOfItsSession) {

@@ -291,6 +291,13 @@ TEST_F(SyncGateTest, ListedWorkersAreWaitedForUntilTheyComeButNotForEver) {
   of_worker->Cancel();
 }
 
+TEST_F(SyncGateTest, ListedWorkersAreNotWaitedForWithoutATimeForIt) {
+  Open(gate_.get(), 2, 2, "c", {}, 0, {"w0", "w1"});
+  workers_.push_back(std::make_unique<Worker>(gate_, "w0"));
+  Step(0);
+  w(0).GoOn();
+}
+
 TEST_F(SyncGateTest, OfListedWorkersTheRoundWaitsForAsManyAsItNeeds) {
   Open(gate_.get(), 2, 3, "c", {}, 0, {"w0", "w1", "w2"}, std::chrono::hours(1));
   for (const char* const name : {"w0", "w1"}) {

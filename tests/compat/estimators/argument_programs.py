@@ -101,7 +101,7 @@ BAD_FIELDS: dict[str, Any] = {
 
 
 @program
-def bad_arguments_are_refused(e: ModuleType, folder: Path) -> Any:
+def bad_arguments_are_refused(e: ModuleType, folder: Path, error_of: Any = kind_of_error) -> Any:
     config = e.RunConfig()
     estimator = new(e, folder)
     train, evaluate = e.TrainSpec(input_fn), e.EvalSpec(input_fn)
@@ -155,11 +155,11 @@ def bad_arguments_are_refused(e: ModuleType, folder: Path) -> Any:
             lambda features: e.EstimatorSpec("eval", {}, zero(), None, {"loss": metric()})
         ).evaluate(input_fn),
     ]
-    return [kind_of_error(call) for call in calls]
+    return [error_of(call) for call in calls]
 
 
 @program
-def bad_specs_are_refused(e: ModuleType, folder: Path) -> Any:
+def bad_specs_are_refused(e: ModuleType, folder: Path, error_of: Any = kind_of_error) -> Any:
     with tf.Graph().as_default():
         elsewhere = tf.zeros([])
     outputs = [{k: e.export.PredictOutput(tf.zeros([1])) for k in "ab"}, [1], {"a": 1}]
@@ -190,7 +190,7 @@ def bad_specs_are_refused(e: ModuleType, folder: Path) -> Any:
         *(lambda o=o: o(scores).as_signature_def({"x": scores}) for o in (classify, regress)),
     ]
     with tf.Graph().as_default():
-        return [kind_of_error(lambda call=call: type(call()).__name__) for call in calls]
+        return [error_of(lambda call=call: type(call()).__name__) for call in calls]
 
 
 @program

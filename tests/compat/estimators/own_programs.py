@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -16,6 +17,10 @@ import tensorflow as tf
 
 import tf_condacc
 from tests.compat.estimators import programs
+from tests.compat.estimators.argument_programs import (
+    bad_arguments_are_refused,
+    bad_specs_are_refused,
+)
 from tests.compat.estimators.programs import message
 from tests.processes.clusters import ForkedCluster
 from tests.support.ports import free_cluster
@@ -196,7 +201,18 @@ def what_only_the_package_has_is_refused(e: ModuleType, folder: Path) -> Any:
     ]
 
 
+def errors_say_what_is_wrong(e: ModuleType, folder: Path) -> Any:
+    """Returns how each error begins, without objects."""
+
+    def beginning(call: Callable[[], Any]) -> str:
+        return " ".join(re.sub(r" \(?<.*>\)?", "", message(call)).split()[:6])
+
+    refusals = (bad_arguments_are_refused, bad_specs_are_refused)
+    return [refuse(e, folder, beginning) for refuse in refusals]
+
+
 PROGRAMS = (
+    errors_say_what_is_wrong,
     what_only_the_package_has_is_refused,
     missing_names,
     names,

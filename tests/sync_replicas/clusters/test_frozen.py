@@ -116,6 +116,18 @@ def test_training_goes_on_after_each_process_was_frozen_at_each_point(tmp_path, 
         assert counts["take"] > 0
 
 
+def test_the_others_take_over_the_slot_of_a_frozen_worker(tmp_path):
+    """Each round needs a gradient of every worker. The frozen one has pushed a part of its own."""
+    with Cluster(tmp_path, 3, takeover_secs=0.3) as cluster:
+        cluster.start_all()
+        cluster.await_steps(3, 0, 1, 2)
+        cluster.freeze_before(WORKER, "Apply")
+        cluster.await_steps(20, 0, 2)
+        cluster.unfreeze(WORKER)
+        cluster.await_steps(3, 0, 1, 2)
+        assert processes.check(cluster)["takeovers"] > 0
+
+
 @pytest.mark.parametrize("point", ["AccumulatorReset", "GateOpen", "the end"])
 def test_a_chief_that_is_frozen_and_replaced_ends_alone(tmp_path, point):
     """The chief is frozen inside of its init operation, or before it tells the gate of the end."""
