@@ -24,8 +24,8 @@ Remap remap = Remap::kMoves;
 
 }  // namespace
 
-// Moves a page or, if a test says so, fails after it has unmapped the page at the new address. In the
-// last case, another thread then maps half of that.
+// Moves a page or, if a test says so, fails after it has unmapped the page at the new address. In
+// the last case, another thread then maps half of that.
 extern "C" void* mremap(void* from, size_t old_bytes, size_t new_bytes, int flags, ...) noexcept {
   va_list arguments;
   va_start(arguments, flags);
