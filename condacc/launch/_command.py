@@ -25,6 +25,7 @@ examples:
   condacc launch --ps 1 --workers 2 python train.py
   condacc launch --ps 1 --workers 2 python train.py \\
       --job_name={job} --task_index={index} --ps_hosts={ps} --worker_hosts={workers}
+  condacc launch --coordinator --ps 1 --workers 2 python train.py
 """
 
 
@@ -84,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     coordinator_help = "add the coordinator, chief 0, for which all workers are servers"
     add("--coordinator", action="store_true", help=coordinator_help)
     ports_help = (
-        "ports of the parameter servers, then of the workers, as in 2222,2230-2233 (default: free "
-        "ports)"
+        "ports of the parameter servers, then of the workers, then of the coordinator, as in "
+        "2222,2230-2233 (default: free ports)"
     )
     add("--ports", type=_ports, default=(), metavar="PORTS", help=ports_help)
     jobs_help = "values of {job} for parameter servers and for workers (default: ps,worker)"

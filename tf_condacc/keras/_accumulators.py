@@ -74,11 +74,15 @@ class Accumulators(Trackable):
         return sum(int(each.num_skipped()) for each in self._children.values())
 
     def skipped_all(self) -> bool:
-        """Returns whether all micro-batches since the last call were skipped."""
+        """Returns whether all micro-batches since the last `note_counts` were skipped."""
         before = self._counts
+        self.note_counts()
+        return self._counts[:2] == before[:2] and self._counts[2] > before[2]
+
+    def note_counts(self) -> None:
+        """Notes what has counted until now, if micro-batches may be skipped."""
         for each in self._children.values() if self._options.skip_non_finite else ():
             self._counts = each._counts()
-        return self._counts[:2] == before[:2] and self._counts[2] > before[2]
 
     def check_restored(self) -> None:
         """Warns if something was restored for accumulators that have not been made, and forgets it.
