@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
     add("--hide-tensorflow-log", action="store_true", help=hides)
     times = (
-        ("--end-secs", 5, "time that parameter servers have to end after the last worker"),
+        ("--end-secs", 5, "time that servers have to end after the last worker"),
         ("--grace-secs", 60, "time that tasks have to end after the chief, or after a loss"),
         ("--frozen-secs", 10, "report a server that is silent for this long; 0 for never"),
         ("--lost-secs", 300, "kill a server that is silent for this long; 0 for never"),
