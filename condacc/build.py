@@ -295,9 +295,8 @@ class Compiler:
 
     def _start(self, arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes], IO[str]]:
         """Starts the compiler, and returns it with the file for all that it prints."""
-        # The file is in memory, so that it has the errors even if there is no space.
-        output = open(os.memfd_create("output"), "r+", encoding="utf-8", errors="replace")
         try:
+            output = _text_file()
             process = subprocess.Popen(
                 [*self._command, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -320,6 +319,16 @@ class Compiler:
             text = text or f"error: status {process.returncode}"
             raise BuildError(f"{self._command[0]} failed: {_first_error(text, remark)}")
         return text
+
+
+def _text_file() -> IO[str]:
+    """Returns a new file, in memory, so that it has errors even if there is no space.
+
+    A Python that was built for an old glibc, as those of conda and uv are, has no files in memory.
+    """
+    if not hasattr(os, "memfd_create"):
+        return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+    return open(os.memfd_create("output"), "r+", encoding="utf-8", errors="replace")
 
 
 def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -25,6 +25,7 @@ examples:
   condacc launch --ps 1 --workers 2 python train.py
   condacc launch --ps 1 --workers 2 python train.py \\
       --job_name={job} --task_index={index} --ps_hosts={ps} --worker_hosts={workers}
+  condacc launch --coordinator --ps 1 --workers 2 python train.py
 """
 
 
@@ -84,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     coordinator_help = "add the coordinator, chief 0, for which all workers are servers"
     add("--coordinator", action="store_true", help=coordinator_help)
     ports_help = (
-        "ports of the parameter servers, then of the workers, as in 2222,2230-2233 (default: free "
-        "ports)"
+        "ports of the parameter servers, then of the workers, then of the coordinator, as in "
+        "2222,2230-2233 (default: free ports)"
     )
     add("--ports", type=_ports, default=(), metavar="PORTS", help=ports_help)
     jobs_help = "values of {job} for parameter servers and for workers (default: ps,worker)"
@@ -100,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     hides = "hide the C++ log of TensorFlow in the tasks, unless TF_CPP_MIN_LOG_LEVEL is set"
     add("--hide-tensorflow-log", action="store_true", help=hides)
     times = (
-        ("--end-secs", 5, "time that parameter servers have to end after the last worker"),
+        ("--end-secs", 5, "time that servers have to end after the last worker"),
         ("--grace-secs", 60, "time that tasks have to end after the chief, or after a loss"),
         ("--frozen-secs", 10, "report a server that is silent for this long; 0 for never"),
         ("--lost-secs", 300, "kill a server that is silent for this long; 0 for never"),

@@ -15,9 +15,8 @@ class Endings:
     """Ends tasks that do not end by themselves although the training is over.
 
     The run is over when all workers, or the coordinator, have ended; then the servers are ended.
-    When the chief
-    has finished, or the chief or a parameter server is lost for good, no task is started again, and
-    the others are ended after a time of grace.
+    When the chief has finished, or the chief or a parameter server is lost for good, no task is
+    started again, and the others are ended after a time of grace.
     """
 
     def __init__(
@@ -96,8 +95,7 @@ class Endings:
         elif lost:
             self._stop_reason = f"{lost[0].name} is lost, and no worker can continue without it"
             self._is_loss = True
-            waiting = [task for task in self._tasks if task.is_running]
-            if waiting:
+            if any(task.is_running for task in self._workers):
                 told = f"The other tasks have {self._grace_secs:g} s to end by themselves"
                 self._say(f"{self._stop_reason[0].upper()}{self._stop_reason[1:]}. {told}.")
 

@@ -117,7 +117,12 @@ def test_a_folder_of_cc_is_one_translation_unit(python, sources, tmp_path):
     assert ctypes.CDLL(str(library.file)).number2() == 1
 
 
-def test_an_error_of_the_compiler_leaves_the_former_library(python, sources, lines, tmp_path):
+@pytest.mark.parametrize("has_memfd", [True, False])  # Pythons of conda and uv have none.
+def test_an_error_of_the_compiler_leaves_the_former_library(
+    monkeypatch, python, sources, lines, tmp_path, has_memfd
+):
+    if not has_memfd:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
     library = build.compile_library(python, sources, tmp_path, lines.append)
     before = library.file.read_bytes()
     (sources / "cc" / "number.h").write_text("const int kNumber = missing;\n")

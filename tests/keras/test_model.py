@@ -273,6 +273,12 @@ def test_a_micro_batch_that_is_not_finite_is_skipped(caplog):
         model.fit(X[:32], y, batch_size=4, shuffle=False, epochs=2, verbose=0)
         assert caplog.text.count("has skipped all") == (num_finite == 0)
     assert "has skipped all micro-batches of an epoch, because their gradients" in caplog.text
+    caplog.clear()
+    accumulate_gradients(model, 3, remainder="drop", skip_non_finite=True)
+    y = Y.copy()
+    y[10] = np.nan  # In the second of two micro-batches, of which the first is left over.
+    model.fit(X[:16], y[:16], batch_size=BATCH_SIZE, shuffle=False, epochs=2, verbose=0)
+    assert "skipped" not in caplog.text
     scaling = keras.optimizers.LossScaleOptimizer(trainings.sgd())
     with pytest.raises(ValueError, match="skip_non_finite=True would hide"):
         model.compile(scaling, "mse")

@@ -130,6 +130,19 @@ def test_sums_with_added_losses_are_refused():
         fit(model)
 
 
+def test_another_number_of_gradients_than_of_variables_is_refused():
+    class WithFewer(trainings.Subclassed):
+        def train_step(self, data: Any) -> Any:
+            self(data[0])
+            self.optimizer.apply([tf.ones([])], self.trainable_weights)
+
+    model = WithFewer()
+    model.compile("sgd", "mse")
+    accumulate_gradients(model, 2)
+    with pytest.raises(ValueError, match="The accumulation of .* the SGD 1 gradients of 4 vari"):
+        fit(model)
+
+
 def test_gradients_without_variables_are_those_of_a_built_optimizer():
     class WithoutVariables(trainings.Subclassed):
         def train_step(self, data: Any) -> Any:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tf_condacc.keras
 from tests.support.wide import all_but_wide
+from tf_condacc.keras._accumulators import Accumulators
 
 NUM_BATCHES = 7
 EPOCHS = 3
@@ -328,6 +329,20 @@ def test_checkpoints_of_other_models_are_refused_and_leave_the_model(tmp_path):
     refused("adam", "have 7 variables, but the checkpoint has 15", keras.optimizers.SGD())
     refused("adam", r"is float32 \[3, 5\], but float32 \[3, 4\]", units=5)
     refused("accumulated", "contains accumulated gradients, but the model accumulates none")
+
+
+def test_accumulated_gradients_under_the_names_of_an_earlier_version_are_refused(
+    monkeypatch, tmp_path
+):
+    def children(self, *args, **kwargs):
+        return {f"{name}_call_0": each for name, each in self._children.items()}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Accumulators, "_trackable_children", children)
+        with pytest.raises(Killed):
+            train(tmp_path, 4)
+    with pytest.raises(ValueError, match="another version of tf_condacc"):
+        train(tmp_path)
 
 
 def test_a_restored_accumulation_of_the_same_process_continues(tmp_path, caplog):

@@ -87,6 +87,7 @@ def test_a_coordinator_is_not_started_again_without_a_worker(launch):
     assert launched.end() == 137
     reason = "It is not restarted: a coordinator cannot begin without worker 1."
     assert f"chief 0 is lost: SIGKILL (status 137). {reason}" in launched.output
+    assert "to end by themselves" not in launched.output  # The servers that are left do not.
 
 
 def test_a_coordinator_needs_a_parameter_server(capsys):

@@ -366,10 +366,10 @@ class ConditionalAccumulatorBase(Trackable):
             contributors: The contributor: `[] integer`; empty if there is none.
             **rows: The `indices` and the `shape` of a sparse gradient.
         """
-        ids = [contributor_id(each, self._name) for each in contributors]
+        ids = [contributor_id(each, self._handle_name()) for each in contributors]
         converted, weights = self._converted(gradient), []
         if weight is not None:
-            weights = [weight_input(weight, self._tensor_dtype, self._name)]
+            weights = [weight_input(weight, self._tensor_dtype, self._handle_name())]
             converted = multiplied(converted, weights[0])
         step = self._step(local_step, "local_step")
         name = name or f"{self._GRADIENT_PREFIX}ApplyGradient"

@@ -127,9 +127,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """Makes an accumulator that adds gradients in the order of their contributors.
 
         Rules, arguments and errors are those of `ConditionalAccumulator.deterministic`. Within a
-        gradient, repeated rows are added in the order in which they come. On a GPU, a take can
-        refuse a gradient with a bad row number after later ones have been added; its contributor
-        then gets an error for each further gradient, until `reset`.
+        gradient, repeated rows are added in the order in which they come.
 
         Example:
             >>> accumulator = tf_condacc.SparseConditionalAccumulator.deterministic(
@@ -353,8 +351,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             have the static shape ``[None, d1, …]`` of the constructor, if it is known.
 
         Raises:
-            tf.errors.InvalidArgumentError: In a graph, the gradients that were taken have more
-                dimensions than the constructor's shape.
+            tf.errors.InvalidArgumentError: In a graph, the gradients have more dimensions than the
+                constructor's shape. They have been taken, and are lost.
         """
         return self._try_take(num_required, name, global_step, self._with_static_shape)
 

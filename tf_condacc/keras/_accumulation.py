@@ -244,7 +244,7 @@ class Accumulation:
         if not self._is_restored:
             self.discard_remainder()
         self._is_restored = False
-        self._accumulators.skipped_all()  # Since now.
+        self._accumulators.note_counts()
         if self._replacements.replace_method(self._model, "train_step", self._train_step):
             self._make_train_function_again()  # The program has set another train_step.
 
@@ -289,15 +289,16 @@ class Accumulation:
                 "optimizers that accumulate. The model's own does by default, and others if they "
                 "are in optimizers=."
             )
-        if self._options.remainder == "drop":
-            self.discard_remainder()
-        elif self._options.remainder == "apply" or is_last:
-            self.apply_remainder()
         if self._accumulators.skipped_all():
             self._options.warn_once(
                 "%s has skipped all micro-batches of an epoch, because their gradients are not "
                 "finite. The model may have diverged."
             )
+        if self._options.remainder == "drop":
+            self.discard_remainder()
+        elif self._options.remainder == "apply" or is_last:
+            self.apply_remainder()
+        self._accumulators.note_counts()
 
     def _train_step(self, train_step: Callable[..., Any], data: Any) -> Any:
         replace_method = self._replacements.replace_method
@@ -380,16 +381,20 @@ class Accumulation:
         **kwargs: Any,
     ) -> Any:
         """Accumulates the gradients that `train_step` passes to `apply`, as `_apply_gradients`."""
-        if trainable_variables is None and optimizer.built:
-            trainable_variables = optimizer._trainable_variables
-        if self._step is None or trainable_variables is None:
+        if self._step is None or (trainable_variables is None and not optimizer.built):
             return original(grads, trainable_variables, *args, **kwargs)
+        given = variables_of(optimizer) if trainable_variables is None else trainable_variables
+        grads, variables = list(grads), list(given)
+        if len(grads) != len(variables):
+            raise ValueError(
+                f"{self._options.title}: train_step gives the {type(optimizer).__name__} "
+                f"{len(grads)} gradients of {len(variables)} variables."
+            )
 
         def update(pairs: Any) -> Any:
             return original([g for g, _ in pairs], [v for _, v in pairs], *args, **kwargs)
 
-        pairs = list(zip(grads, trainable_variables, strict=True))
-        return self._accumulate(Call(optimizer, pairs, update))
+        return self._accumulate(Call(optimizer, list(zip(grads, variables, strict=True)), update))
 
     def _accumulate(self, call: Call) -> Any:
         step = self._step

@@ -28,7 +28,9 @@ class Accumulators(Trackable):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._optimizers: dict[int, _Accumulating] = {}  # By the identity of the optimizer.
+        self._optimizers: dict[
+            int, _AccumulatingOptimizer
+        ] = {}  # By the identity of the optimizer.
         self._children: dict[str, GradientAccumulator] = {}
         self._counts = (0, 0, 0)  # Updates, further micro-batches and skipped ones.
         self._maybe_initialize_trackable()
@@ -74,11 +76,15 @@ class Accumulators(Trackable):
         return sum(int(each.num_skipped()) for each in self._children.values())
 
     def skipped_all(self) -> bool:
-        """Returns whether all micro-batches since the last call were skipped."""
+        """Returns whether all micro-batches since the last `note_counts` were skipped."""
         before = self._counts
+        self.note_counts()
+        return self._counts[:2] == before[:2] and self._counts[2] > before[2]
+
+    def note_counts(self) -> None:
+        """Notes what has counted until now, if micro-batches may be skipped."""
         for each in self._children.values() if self._options.skip_non_finite else ():
             self._counts = each._counts()
-        return self._counts[:2] == before[:2] and self._counts[2] > before[2]
 
     def check_restored(self) -> None:
         """Warns if something was restored for accumulators that have not been made, and forgets it.
@@ -119,7 +125,9 @@ class Accumulators(Trackable):
         self._handle_deferred_dependencies(name, gradients)
         with tf.init_scope():
             self._counts = gradients._counts()  # Those of a restored state.
-        self._optimizers[id(optimizer)] = _Accumulating(call, gradients, reduction_type == "MEAN")
+        self._optimizers[id(optimizer)] = _AccumulatingOptimizer(
+            call, gradients, reduction_type == "MEAN"
+        )
 
     def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         del args, kwargs
@@ -130,7 +138,7 @@ class Accumulators(Trackable):
         return self._children.get(name)
 
 
-class _Accumulating:
+class _AccumulatingOptimizer:
     """An optimizer that makes its updates of accumulated gradients, as its last call would.
 
     A ``GradientAccumulator`` gets it as its optimizer, and asks it for the clipping, the loss scale

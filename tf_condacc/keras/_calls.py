@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -90,8 +91,8 @@ class Calls:
             ValueError: A function is called twice.
         """
         traces = defaultdict(set)
-        for graphs in self._graphs.values():
-            for each in (each for graph in graphs for each in self._between(graph)):
+        for graph in itertools.chain(*self._graphs.values()):
+            for each in self._between(graph):
                 traces[each.outer_graph, each.name].add(each)
         for (outer, function), same in traces.items():
             # TensorFlow names a trace after its graph, with a number that makes the name unique.

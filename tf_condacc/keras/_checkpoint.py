@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
@@ -294,13 +295,18 @@ def _check(path: str, title: str, variables: Sequence[Any], accumulates: bool) -
                 f"{title}: variable '{variable.name}' is {expected}, but {saved} in the "
                 "checkpoint. It is that of another model or optimizer."
             )
-    has_accumulated = any(name.startswith("accumulation/") for name in shapes)
-    if has_accumulated and not accumulates:
+    accumulated = [name for name in shapes if name.startswith("accumulation/")]
+    if accumulated and not accumulates:
         raise ValueError(
             f"{title}: it contains accumulated gradients, but the model accumulates none. Call "
             "accumulate_gradients() before."
         )
-    return has_accumulated
+    if not all(re.match(r"accumulation/optimizer_\d+/", name) for name in accumulated):
+        raise ValueError(
+            f"{title}: its accumulated gradients are those of another version of tf_condacc. "
+            "Continue with that version, or begin the training anew in another directory."
+        )
+    return bool(accumulated)
 
 
 def _restore_others(path: str, title: str, others: Sequence[Any]) -> None:

@@ -30,8 +30,8 @@ class Experiment:
 
     Mirrors ``tf.contrib.learn.Experiment``. On a cluster, the tasks train by
     ``tf.estimator.train_and_evaluate``, which starts their servers. The arguments
-    `estimator`, `eval_metrics`, `train_steps`, `eval_steps` and `continuous_eval_throttle_secs` are
-    attributes, too.
+    `estimator`, `eval_metrics`, `train_steps` and `eval_steps` are attributes, which cannot be set;
+    `continuous_eval_throttle_secs` can be.
 
     Args:
         estimator: A ``tf.estimator.Estimator``, or an `Estimator` of this module.
@@ -94,8 +94,6 @@ class Experiment:
                 f"{train_steps_per_iteration!r}."
             )
         check_estimator(estimator, eval_metrics, saving_listeners)
-        self.estimator, self.eval_metrics = estimator, eval_metrics
-        self.train_steps, self.eval_steps = train_steps, eval_steps
         self.continuous_eval_throttle_secs = continuous_eval_throttle_secs
         self._operations = Operations(
             estimator,
@@ -117,6 +115,11 @@ class Experiment:
         self._train_steps_per_iteration = train_steps_per_iteration
         self._checkpoint_and_export = checkpoint_and_export
         self._check_interval_secs = check_interval_secs or 0
+
+    estimator = property(lambda self: self._operations.estimator)
+    eval_metrics = property(lambda self: self._operations.metrics)
+    train_steps = property(lambda self: self._operations.train_steps)
+    eval_steps = property(lambda self: self._operations.eval_steps)
 
     def extend_train_hooks(self, additional_hooks: Iterable[v1.train.SessionRunHook]) -> None:
         """Adds hooks to those of training."""

@@ -100,6 +100,7 @@ def an_experiment_checks_its_arguments(folder):
         error(new, estimator, train_steps_per_iteration=0.5),
         error(new, estimator),
         error(new(estimator).run_std_server),
+        error(setattr, new(estimator), "train_steps", 3),
     ]
 
 
