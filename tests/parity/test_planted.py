@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import warnings
 
 import pytest
 import tensorflow as tf
 
-from tests.parity.wrappers import RIGHT, faulty, training
+from tests.parity.wrappers import RIGHT, faulty, keras_wrapper, training
 from tests.processes.isolated import isolated
+from tests.support.versions import needs_keras3
 from tests.support.wide import all_but_wide
 from tf_condacc import parity
 
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 pytestmark = isolated()
 _CPUS = ["CPU:0", "CPU:1"]
 HERE = {
@@ -65,8 +69,8 @@ def check(fault: str, *names: str) -> None:
     text = str(report)
     differing, cause = DIFFERS.get(fault, ((), ""))
     expected = {SETUPS[name].name for name in names if name in differing}
-    assert {each.first for each in report.differences} == expected, text
-    assert {each.second for each in report.differences} <= {"one big batch"}, text
+    found = {each.first for each in report.differences if each.second == "one big batch"}
+    assert found == expected, text
     assert REMARKS.get(fault, "") in text
     for name in expected:
         assert not cause or any(name in each and cause in each for each in report.hints), text
@@ -81,6 +85,21 @@ def check(fault: str, *names: str) -> None:
 )
 def test_a_planted_fault_is_found_where_it_has_an_effect(case):
     check(*case)
+
+
+@needs_keras3
+@pytest.mark.parametrize("fault", REMARKS)
+def test_a_wrapper_of_keras_that_alters_rows_is_warned_about(fault):
+    optimizer = functools.partial(keras_wrapper, fault)
+    with pytest.warns(UserWarning, match=f"SGD, which it wraps, gets .*{REMARKS[fault]}"):
+        parity.assert_parity(training(optimizer), [parity.mirrored(2), parity.accumulators(2)])
+
+
+@needs_keras3
+def test_a_right_wrapper_of_keras_raises_no_alarm():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parity.assert_parity(training(keras_wrapper), [parity.mirrored(2), parity.accumulators(2)])
 
 
 @pytest.mark.multi_worker

@@ -97,9 +97,10 @@ class RunningNorm(Wrapper):
         factor = tf.math.rsqrt(new + 1e-6)
         if self.fault == "sum":
             factor *= float(tf.distribute.get_replica_context().num_replicas_in_sync)
-        return scaled(self._with_rows(gradient), factor)
+        return scaled(self.with_rows(gradient), factor)
 
-    def _with_rows(self, gradient: Any) -> Any:
+    def with_rows(self, gradient: Any) -> Any:
+        """Returns a gradient as it is, or with a fault of its rows."""
         if not isinstance(gradient, tf.IndexedSlices):
             return gradient
         values, indices = gradient.values, gradient.indices
@@ -167,3 +168,25 @@ def faulty(fault: str) -> parity.Training:
     if fault == "loss":  # The loss does not divide by the number of replicas.
         return training(Wrapper, divided_by_replicas=True)
     return training(functools.partial(RunningNorm, fault))
+
+
+def keras_wrapper(fault: str = "") -> Any:
+    """Returns an optimizer of Keras that hands its gradients to another one, with a fault."""
+    import keras
+
+    class KerasWrapper(keras.optimizers.Optimizer):
+        def __init__(self) -> None:
+            super().__init__(learning_rate=1.0)
+            self.inner = keras.optimizers.SGD(0.5)
+            self.rows = RunningNorm(fault)
+
+        def build(self, variables: Any) -> None:
+            if not self.built:
+                super().build(variables)
+                self.inner.build(variables)
+
+        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+            self.build(trainable_variables)
+            self.inner.apply([self.rows.with_rows(each) for each in grads], trainable_variables)
+
+    return KerasWrapper()

@@ -27,18 +27,6 @@ from tf_condacc.parity._tolerance import Tolerance, limits_of
 from tf_condacc.parity._training import Training
 
 
-def default_setups(training: Training, num_replicas: int = 2) -> list[Setup]:
-    """Returns the setups that `compare` runs if it is given none.
-
-    Towers and synchronous replicas are among them if there is an optimizer of
-    ``tf.compat.v1.train``.
-    """
-    setups = [reversed_batch(), one_device(), mirrored(num_replicas), accumulators(num_replicas)]
-    if training.has_v1_optimizer:
-        setups += [towers(num_replicas), sync_replicas(num_replicas)]
-    return setups
-
-
 def compare(
     training: Training,
     setups: Sequence[Setup] | None = None,
@@ -68,7 +56,9 @@ def compare(
 
     Args:
         training: The training.
-        setups: The setups to compare with one big batch, by default `default_setups`.
+        setups: The setups to compare with one big batch, by default the batch in reverse order,
+            `one_device`, `mirrored`, `accumulators` and, if there is an optimizer of
+            ``tf.compat.v1.train``, `towers` and `sync_replicas`.
         num_replicas: Number of replicas, towers and micro-batches of the default setups.
         tolerance: The tolerance, by default ``Tolerance()``. A number is the largest difference
             that is tolerated in any weight after any step.
@@ -88,8 +78,11 @@ def compare(
     _processes.train_if_started_for(training, setups)
     left_out = {}
     if setups is None:
-        setups = default_setups(training, num_replicas)
-        if not training.has_v1_optimizer:
+        n = num_replicas
+        setups = [reversed_batch(), one_device(), mirrored(n), accumulators(n)]
+        if training.has_v1_optimizer:
+            setups += [towers(n), sync_replicas(n)]
+        else:
             reason = "they need an optimizer of tf.compat.v1.train, see Training(v1_optimizer=…)"
             left_out["towers and sync replicas"] = reason
     setups = [big_batch(), *_checked_setups(setups)]
@@ -114,7 +107,6 @@ def _facts(training: Training, setups: Sequence[Setup], trained: Mapping[str, _T
         remarks[""] = examine_rows(training)
     return Facts(
         divisions={setup.name: trained[setup.name].run for setup in setups if setup.divides},
-        in_sessions=[name for name, each in trained.items() if each.run.is_in_session],
         reduction=training.reduction,
         is_of_v1=training.is_of_v1,
         has_two_optimizers=training.v1_optimizer is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,7 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
             for part in _batches.split(features, labels, num_micro_batches, name):
                 found = gradients(*part)
                 if not made:
-                    made.extend(accumulator_for(gradient, sparse) for gradient in found)
+                    made.extend(map(functools.partial(accumulator_for, sparse), found, variables))
                 for accumulator, gradient in zip(made, found, strict=True):
                     apply(accumulator, gradient, accumulator.global_step())
             taken = [take(accumulator, num_micro_batches) for accumulator in made]
@@ -57,18 +58,22 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
     return Setup(name, begin)
 
 
-def accumulator_for(gradient: Any, sparse: str) -> tf_condacc.ConditionalAccumulatorBase:
-    """Returns an accumulator of gradients like one, which averages, or sums if `sparse` is "SUM".
+def accumulator_for(
+    sparse: str, gradient: Any, variable: Any
+) -> tf_condacc.ConditionalAccumulatorBase:
+    """Returns an accumulator of the gradients of a variable, all of which are like one.
 
     Args:
+        sparse: The reduction of ``tf.IndexedSlices``. Dense gradients are averaged, or summed if it
+            is "SUM".
         gradient: The gradient.
-        sparse: The reduction of ``tf.IndexedSlices``.
+        variable: Its variable.
     """
+    dtype, shape = gradient.dtype, variable.shape
     if isinstance(gradient, tf.IndexedSlices):
-        dtype, shape = gradient.dtype, tf.get_static_value(gradient.dense_shape)
         return tf_condacc.SparseConditionalAccumulator(dtype, shape, reduction_type=sparse)
     dense = "SUM" if sparse == "SUM" else "MEAN"
-    return tf_condacc.ConditionalAccumulator(gradient.dtype, gradient.shape, reduction_type=dense)
+    return tf_condacc.ConditionalAccumulator(dtype, shape, reduction_type=dense)
 
 
 def apply(accumulator: Any, gradient: Any, local_step: Any) -> None:

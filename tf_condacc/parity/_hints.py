@@ -28,7 +28,6 @@ class Facts:
 
     Attributes:
         divisions: The runs of the setups that divide batches.
-        in_sessions: Names of the setups that run in sessions.
         reduction: "mean" or "sum": how the loss is said to be reduced over examples.
         is_of_v1: Whether the optimizer is one of ``tf.compat.v1.train``.
         has_two_optimizers: Whether towers and synchronous replicas have an optimizer of their own.
@@ -40,7 +39,6 @@ class Facts:
     """
 
     divisions: Mapping[str, Run] = field(default_factory=dict)
-    in_sessions: Collection[str] = ()
     reduction: str = "mean"
     is_of_v1: bool = False
     has_two_optimizers: bool = False
@@ -189,7 +187,8 @@ def _observed(
                 "row of a sparse gradient is divided by the number of gradients that contain it "
                 '(reduction_type="MEAN" of sparse accumulators).'
             )
-    if set(differing) == set(facts.in_sessions) < set(facts.divisions):
+    in_sessions = {name for name, run in facts.divisions.items() if run.is_in_session}
+    if set(differing) == in_sessions < set(facts.divisions):
         if facts.has_two_optimizers:
             causes.append("the optimizers of `optimizer` and `v1_optimizer` are not equivalent")
         causes.append(

@@ -22,14 +22,14 @@ def _parts(optimizer: Any) -> Iterator[Any]:
             continue
         seen[id(each)] = each
         if isinstance(each, Mapping):
-            left += each.values()
+            left.extend(each.values())
         elif isinstance(each, (list, tuple)):
-            left += each
+            left.extend(each)
         elif isinstance(_variable(each), tf.Variable):
             yield _variable(each)
         elif hasattr(each, "apply_gradients"):
             yield each
-            left += vars(each).values()
+            left.extend(getattr(each, "__dict__", {}).values())
 
 
 def _variable(each: Any) -> Any:

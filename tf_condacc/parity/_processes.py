@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection
 from pathlib import Path
@@ -305,12 +305,11 @@ def _train(training: Training) -> None:
     assert _started is not None
     task, strategy, pipe = _started
     training.adopt(task.initial, task.batches)
-    begin: Callable[[Training], Run] = under(lambda: strategy, task.setup).begin
-    if task.job == "chief":
-        num_workers = len(task.cluster["worker"])
-        begin = lambda training: _begin_on_workers(training, strategy, num_workers, task.setup)  # noqa: E731
     try:
-        run = begin(training)
+        if task.job == "chief":
+            run = _begin_on_workers(training, strategy, len(task.cluster["worker"]), task.setup)
+        else:
+            run = under(lambda: strategy, task.setup).begin(training)
         weights = [run.weights()]
         for features, labels in training.batches:
             run.step(features, labels)
@@ -343,7 +342,7 @@ def _begin_on_workers(
         first = _constants(_batches.split(*next(iter(training.batches)), num_workers, name)[0])
         kinds = gradients.get_concrete_function(*first).structured_outputs
     with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
-        made = [accumulator_for(gradient, sparse) for gradient in kinds]
+        made = [accumulator_for(sparse, *each) for each in zip(kinds, variables, strict=True)]
         begun, may_go_on = (tf.queue.FIFOQueue(num_workers, tf.bool, []) for _ in range(2))
 
     @tf.function
