@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from matplotlib import image
 from matplotlib.figure import Figure
 
@@ -75,38 +74,6 @@ def growth(path: Path) -> None:
     (path.parent / "latest.growth.png").rename(path)
 
 
-def parity(path: Path) -> None:
-    """Draws the report of a network with batch normalization, in which setups differ."""
-    import tensorflow as tf
-
-    sys.path.insert(0, str(ROOT))
-    from tf_condacc import parity
-
-    v1 = tf.compat.v1
-
-    def build() -> dict[str, tf.Variable]:
-        return {
-            "hidden": tf.Variable(tf.random.stateless_normal([4, 5], [1, 2]), name="hidden"),
-            "last": tf.Variable(tf.random.stateless_normal([5, 1], [3, 4]), name="last"),
-        }
-
-    def loss(model: dict[str, tf.Variable], x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        hidden = x @ model["hidden"]
-        mean, variance = tf.nn.moments(hidden, [0])
-        hidden = tf.nn.batch_normalization(hidden, mean, variance, None, None, 1e-3)
-        return tf.reduce_mean((tf.tanh(hidden) @ model["last"] - y) ** 2)
-
-    parity.use_logical_cpus(2)
-    examples = np.random.default_rng(1).normal(size=[8, 8, 4]).astype(np.float32)
-    training = parity.Training(
-        build,
-        loss,
-        lambda: v1.train.GradientDescentOptimizer(0.1),
-        [(x, np.sin(x.sum(axis=1, keepdims=True))) for x in examples],
-    )
-    parity.compare(training).save_picture(str(path))
-
-
 def write_with_caption(source: Path, target: Path) -> None:
     """Writes a picture with a caption in a strip below it."""
     pixels = image.imread(source)
@@ -134,7 +101,6 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "async_digits": example("async_digits.py"),
     "towers": example("towers.py"),
     "cluster_digits": cluster,
-    "parity": parity,
 }
 
 if __name__ == "__main__":

@@ -214,6 +214,52 @@ def test_keras_cannot_accumulate_on_replicas_where_gradient_accumulator_can():
     assert weights.values[1].numpy() == [-1.0]
 
 
+class Counting(v1.train.Optimizer):
+    """Counts its updates in a variable, which it makes in `build` or in the first update."""
+
+    def __init__(self, builds: bool) -> None:
+        super().__init__(False, "Counting")
+        self.inner, self.count = v1.train.MomentumOptimizer(0.5, 0.9), None
+        if builds:
+            self.build = self.make
+
+    def make(self, variables: Any) -> None:
+        first = tf.VariableAggregation.ONLY_FIRST_REPLICA
+        self.count = tf.Variable(0.0, trainable=False, name="count", aggregation=first)
+        self.built = True
+
+    def apply_gradients(self, pairs: Any, global_step: Any = None, name: Any = None) -> Any:
+        if self.count is None:
+            self.make(None)
+        with tf.control_dependencies([self.count.assign_add(1.0)]):
+            return self.inner.apply_gradients(list(pairs), global_step)
+
+
+@pytest.mark.parametrize("builds", [True, False])
+def test_an_optimizer_makes_its_variables_before_an_update_on_replicas(builds):
+    strategy = tf.distribute.MirroredStrategy(
+        CPUS, cross_device_ops=tf.distribute.ReductionToOneDevice()
+    )
+    with strategy.scope():
+        weights, optimizer = tf.Variable([1.0, 2.0]), Counting(builds)
+        accumulator = tf_condacc.GradientAccumulator([weights], 2)
+    gradient = tf.constant([1.0, 1.0])
+
+    @tf.function
+    def step() -> None:
+        strategy.run(lambda: accumulator.apply_gradients(optimizer, [gradient]))
+
+    if not builds:
+        message = r"Counting.apply_gradients makes a variable, count, .* method build\(variables\)"
+        with pytest.raises(ValueError, match=message):
+            step()
+        return
+    for _ in range(4):
+        step()
+    assert optimizer.count.numpy() == 2
+    np.testing.assert_allclose(weights.numpy(), [-1.9, -0.9], rtol=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["function", "eager"])
 def test_optimizer_of_stale_gradients_is_refused_on_replicas(mode):
     strategy = mirrored()

@@ -19,7 +19,7 @@ _NAMES = ("usage", "compat", "distribute", "keras", "parity", "cluster", "sync_r
 PAGES_OF_PROGRAMS = ["README.md", "docs/getting-started.md"]
 PAGES_OF_PROGRAMS += [f"docs/guides/{name}.md" for name in _NAMES]
 # Their programs use Keras 3.
-_OF_KERAS_3 = ("docs/guides/keras.md", "docs/guides/parity.md", "docs/guides/state.md")
+_OF_KERAS_3 = ("docs/guides/keras.md", "docs/guides/state.md")
 
 # Runs each block of code separately, and marks the beginning of its output.
 _RUN_BLOCKS = """

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tests.parity.trainings import small_training
 from tf_condacc import parity
+from tf_condacc.parity._strategy_setups import big_batch
 
 v1 = tf.compat.v1
 
@@ -82,7 +83,7 @@ def test_setups_of_the_same_name_are_refused():
 @pytest.mark.parametrize(
     ("setups", "error", "message"),
     [
-        ([parity.big_batch()], ValueError, "other than one big batch, which is always added"),
+        ([big_batch()], ValueError, "other than one big batch, which is always added"),
         (
             parity.towers(2),
             TypeError,
@@ -138,13 +139,30 @@ def test_a_parameter_server_strategy_is_refused():
         parity.compare(small_training(), [setup])
 
 
-def test_micro_batches_under_a_strategy_refuse_variables_without_a_gradient():
+class Idle(tf.distribute.OneDeviceStrategy):
+    """A strategy that claims to have two replicas, and has one."""
+
+    num_replicas_in_sync = 2
+
+
+def test_replicas_that_do_no_work_are_an_error():
+    setup = parity.under(lambda: Idle("/CPU:0"), "idle")
+    with pytest.raises(RuntimeError, match=r"idle: .* each of 2 replicas .* got \[1, 0\] times"):
+        parity.compare(small_training(), [setup])
+
+
+@pytest.mark.parametrize("setup", [parity.multi_worker(2), parity.parameter_servers(2)])
+def test_functions_without_a_name_are_refused_outside_of_pytest(setup, monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    with pytest.raises(ValueError, match=f"{setup.name}: .* not lambdas .* TF_CONFIG can use"):
+        parity.compare(small_training(), [setup])
+
+
+def test_micro_batches_under_a_strategy_leave_variables_without_a_gradient_alone():
     def build() -> list[tf.Variable]:
         return [tf.Variable([1.0, 2.0], name="used"), tf.Variable(3.0, name="unused")]
 
     described = small_training(
         build=build, loss=lambda model, x, y: tf.reduce_mean(tf.linalg.matvec(x, model[0]))
     )
-    message = "with 1 replicas and 2 micro-batches: expected gradients of all .* none of unused"
-    with pytest.raises(ValueError, match=message):
-        parity.compare(described, [parity.mirrored(1, 2)])
+    parity.assert_parity(described, [parity.mirrored(1, 2)], tolerance=0)

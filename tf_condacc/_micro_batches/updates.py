@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -136,9 +137,30 @@ class Update:
                 zip(given, self._checks.variables, strict=True)
             )
         ]
-        with self._replicas.updating():
+        with self._replicas.updating(), self._without_new_variables():
             updated = self._apply_gradients(pairs)
         return _share_reads(pairs, updated)
+
+    @contextlib.contextmanager
+    def _without_new_variables(self) -> Iterator[None]:
+        """Refuses variables that are made in a branch, which TensorFlow leaves without a value.
+
+        Slots of optimizers of ``tf.compat.v1.train`` are made outside of the branch.
+        """
+
+        def refuse(_: Any, **arguments: Any) -> Any:
+            raise ValueError(
+                f"{self._checks.title}: {type(self._optimizer).__name__}.apply_gradients makes a "
+                f"variable, {arguments.get('name') or 'without a name'}, which is impossible in an "
+                "update under a strategy. Make it in __init__, or in a method build(variables) "
+                "that sets the attribute `built`, which is called before the first update."
+            )
+
+        if tf.executing_eagerly() or not tf.distribute.has_strategy():
+            yield
+            return
+        with tf.variable_creator_scope(refuse):
+            yield
 
 
 def _run(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:

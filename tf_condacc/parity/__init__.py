@@ -6,39 +6,28 @@ weights after each step. The page docs/guides/parity.md shows how they are used.
 imported when it is first used.
 """
 
-from tf_condacc.parity._comparison import assert_parity, compare, default_setups
+from tf_condacc.parity._comparison import assert_parity, compare
 from tf_condacc.parity._condacc_setups import accumulators, sync_replicas, towers
-from tf_condacc.parity._difference import Difference
-from tf_condacc.parity._report import ParityError, Report
+from tf_condacc.parity._processes import multi_worker, parameter_servers
+from tf_condacc.parity._report import ParityError
 from tf_condacc.parity._setup import Run, Setup
-from tf_condacc.parity._strategy_setups import (
-    big_batch,
-    mirrored,
-    one_device,
-    reversed_batch,
-    under,
-    use_logical_cpus,
-)
+from tf_condacc.parity._strategy_setups import mirrored, one_device, under, use_logical_cpus
 from tf_condacc.parity._tolerance import Tolerance
-from tf_condacc.parity._training import Model, Training
+from tf_condacc.parity._training import Training
 
 __all__ = [
-    "Difference",
-    "Model",
     "ParityError",
-    "Report",
     "Run",
     "Setup",
     "Tolerance",
     "Training",
     "accumulators",
     "assert_parity",
-    "big_batch",
     "compare",
-    "default_setups",
     "mirrored",
+    "multi_worker",
     "one_device",
-    "reversed_batch",
+    "parameter_servers",
     "sync_replicas",
     "towers",
     "under",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from tf_condacc.parity import _batches
+from tf_condacc.parity import _batches, _processes
 from tf_condacc.parity._condacc_setups import accumulators, sync_replicas, towers
-from tf_condacc.parity._hints import Division, Facts
-from tf_condacc.parity._loops import imitations
+from tf_condacc.parity._hints import Facts
+from tf_condacc.parity._optimizers import examine_rows
 from tf_condacc.parity._parts import examine
-from tf_condacc.parity._report import ParityError, Report
+from tf_condacc.parity._report import Report
 from tf_condacc.parity._setup import Run, Setup
 from tf_condacc.parity._strategy_setups import (
     big_batch,
@@ -25,18 +25,6 @@ from tf_condacc.parity._strategy_setups import (
 )
 from tf_condacc.parity._tolerance import Tolerance, limits_of
 from tf_condacc.parity._training import Training
-
-
-def default_setups(training: Training, num_replicas: int = 2) -> list[Setup]:
-    """Returns the setups that `compare` runs if it is given none.
-
-    Towers and synchronous replicas are among them if there is an optimizer of
-    ``tf.compat.v1.train``.
-    """
-    setups = [reversed_batch(), one_device(), mirrored(num_replicas), accumulators(num_replicas)]
-    if training.has_v1_optimizer:
-        setups += [towers(num_replicas), sync_replicas(num_replicas)]
-    return setups
 
 
 def compare(
@@ -68,7 +56,9 @@ def compare(
 
     Args:
         training: The training.
-        setups: The setups to compare with one big batch, by default `default_setups`.
+        setups: The setups to compare with one big batch, by default the batch in reverse order,
+            `one_device`, `mirrored`, `accumulators` and, if there is an optimizer of
+            ``tf.compat.v1.train``, `towers` and `sync_replicas`.
         num_replicas: Number of replicas, towers and micro-batches of the default setups.
         tolerance: The tolerance, by default ``Tolerance()``. A number is the largest difference
             that is tolerated in any weight after any step.
@@ -85,10 +75,14 @@ def compare(
     """
     if not tf.executing_eagerly():
         raise RuntimeError("compare: expected to be called in eager mode, got a graph")
+    _processes.train_if_started_for(training, setups)
     left_out = {}
     if setups is None:
-        setups = default_setups(training, num_replicas)
-        if not training.has_v1_optimizer:
+        n = num_replicas
+        setups = [reversed_batch(), one_device(), mirrored(n), accumulators(n)]
+        if training.has_v1_optimizer:
+            setups += [towers(n), sync_replicas(n)]
+        else:
             reason = "they need an optimizer of tf.compat.v1.train, see Training(v1_optimizer=…)"
             left_out["towers and sync replicas"] = reason
     setups = [big_batch(), *_checked_setups(setups)]
@@ -107,17 +101,20 @@ def compare(
 def _facts(training: Training, setups: Sequence[Setup], trained: Mapping[str, _Trained]) -> Facts:
     """Returns what hints need to know of a training and of the setups in which it was run."""
     baseline = trained[setups[0].name]
-    unsummed = None
-    if training.sparse and not training.is_of_v1:
+    unsummed, remarks = None, {name: each.remarks for name, each in trained.items()}
+    if training.sparse:
         unsummed = _train(unsummed_batch(), training).weights
+        remarks[""] = examine_rows(training)
     return Facts(
-        divisions={setup.name: trained[setup.name].division for setup in setups if setup.divides},
+        divisions={setup.name: trained[setup.name].run for setup in setups if setup.divides},
         reduction=training.reduction,
+        is_of_v1=training.is_of_v1,
+        has_two_optimizers=training.v1_optimizer is not None,
         clipping=training.clipping,
         sparse=[baseline.variables[position] for position in sorted(training.sparse)],
         unsummed=unsummed,
         examine=lambda step, numbers: examine(training, baseline.weights[step - 1], step, numbers),
-        imitations=lambda number, target: imitations(training, number, target),
+        remarks=remarks,
     )
 
 
@@ -127,17 +124,16 @@ def assert_parity(
     *,
     num_replicas: int = 2,
     tolerance: Tolerance | float | None = None,
-    picture: str | Path | None = None,
 ) -> Report:
     """Compares as `compare` does, and raises an error if setups differ.
+
+    If they agree and the report has hints, these are a warning, which pytest shows.
 
     Args:
         training: The training.
         setups: The setups to compare with one big batch.
         num_replicas: Number of replicas, towers and micro-batches of the default setups.
         tolerance: The tolerance.
-        picture: Where to save a picture of the differences if setups differ. The error gives the
-            path or, without matplotlib, that there is none.
 
     Returns:
         The `Report`.
@@ -147,15 +143,10 @@ def assert_parity(
             raised as well.
     """
     report = compare(training, setups, num_replicas=num_replicas, tolerance=tolerance)
-    if not report.differences:
-        return report
-    note = ""
-    if picture is not None:
-        try:
-            note = f"Picture: {report.save_picture(picture)}"
-        except ImportError as error:
-            note = f"No picture: {error}"
-    raise ParityError(report, note)
+    report.check()
+    if report.hints:
+        warnings.warn("\n".join(report.hints), stacklevel=2)
+    return report
 
 
 def _checked_setups(setups: Any) -> Sequence[Setup]:
@@ -185,12 +176,14 @@ class _Trained(NamedTuple):
     Attributes:
         variables: The names of the variables.
         weights: Their values before the first and after each step.
-        division: How the setup divided batches.
+        run: The run, which has ended.
+        remarks: What was observed beside the weights.
     """
 
     variables: list[str]
     weights: list[list[np.ndarray]]
-    division: Division
+    run: Run
+    remarks: Sequence[str]
 
 
 def _train(setup: Setup, training: Training) -> _Trained:
@@ -205,8 +198,7 @@ def _train(setup: Setup, training: Training) -> _Trained:
         for features, labels in training.batches:
             run.step(features, labels)
             weights.append(run.weights())
-        division = Division(run.num_replicas, run.num_micro_batches)
-        return _Trained(_unique_names(run.variables), weights, division)
+        return _Trained(_unique_names(run.variables), weights, run, run.remarks())
     finally:
         run.close()
 

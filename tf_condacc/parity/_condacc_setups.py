@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -34,9 +35,7 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
         model, optimizer = training.new_model(), training.optimizer()
         variables: list[Any] = []  # Those that have gradients, in the order of the accumulators.
         made: list[tf_condacc.ConditionalAccumulatorBase] = []
-        dense, sparse = "MEAN", sparse_reduction
-        if training.reduction == "sum":
-            dense = sparse = "SUM"
+        sparse = "SUM" if training.reduction == "sum" else sparse_reduction
 
         @tf.function
         def gradients(features: Nested, labels: Nested) -> list[Any]:
@@ -44,23 +43,14 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
             variables[:] = [variable for _, variable in pairs]
             return [gradient for gradient, _ in pairs]
 
-        def make(gradient: Any, variable: Any) -> tf_condacc.ConditionalAccumulatorBase:
-            if isinstance(gradient, tf.IndexedSlices):
-                return tf_condacc.SparseConditionalAccumulator(
-                    gradient.dtype, variable.shape, reduction_type=sparse
-                )
-            return tf_condacc.ConditionalAccumulator(
-                gradient.dtype, variable.shape, reduction_type=dense
-            )
-
         def step(features: Nested, labels: Nested) -> None:
             for part in _batches.split(features, labels, num_micro_batches, name):
                 found = gradients(*part)
                 if not made:
-                    made.extend(map(make, found, variables))
+                    made.extend(map(functools.partial(accumulator_for, sparse), found, variables))
                 for accumulator, gradient in zip(made, found, strict=True):
-                    _apply(accumulator, gradient)
-            taken = [_take(accumulator, num_micro_batches) for accumulator in made]
+                    apply(accumulator, gradient, accumulator.global_step())
+            taken = [take(accumulator, num_micro_batches) for accumulator in made]
             optimizer.apply_gradients(list(zip(taken, variables, strict=True)))
 
         return Run(model.variables, step, num_micro_batches=num_micro_batches)
@@ -68,16 +58,34 @@ def accumulators(num_micro_batches: int = 2, sparse_reduction: str = "GLOBAL_MEA
     return Setup(name, begin)
 
 
-def _apply(accumulator: Any, gradient: Any) -> None:
-    """Applies a gradient at the accumulator's own step."""
-    local_step = accumulator.global_step()
+def accumulator_for(
+    sparse: str, gradient: Any, variable: Any
+) -> tf_condacc.ConditionalAccumulatorBase:
+    """Returns an accumulator of the gradients of a variable, all of which are like one.
+
+    Args:
+        sparse: The reduction of ``tf.IndexedSlices``. Dense gradients are averaged, or summed if it
+            is "SUM".
+        gradient: The gradient.
+        variable: Its variable.
+    """
+    dtype, shape = gradient.dtype, variable.shape
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf_condacc.SparseConditionalAccumulator(dtype, shape, reduction_type=sparse)
+    dense = "SUM" if sparse == "SUM" else "MEAN"
+    return tf_condacc.ConditionalAccumulator(dtype, shape, reduction_type=dense)
+
+
+def apply(accumulator: Any, gradient: Any, local_step: Any) -> None:
+    """Applies a gradient, sparse or dense."""
     if isinstance(gradient, tf.IndexedSlices):
         accumulator.apply_indexed_slices_grad(gradient, local_step)
     else:
         accumulator.apply_grad(gradient, local_step)
 
 
-def _take(accumulator: Any, number: int) -> Any:
+def take(accumulator: Any, number: int) -> Any:
+    """Takes the mean or the sum of a number of gradients."""
     if isinstance(accumulator, tf_condacc.SparseConditionalAccumulator):
         return accumulator.take_indexed_slices_grad(number)
     return accumulator.take_grad(number)

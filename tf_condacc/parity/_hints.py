@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,26 +16,10 @@ from tf_condacc.parity._tolerance import largest, wide
 if TYPE_CHECKING:
     from tf_condacc.parity._parts import Parts
     from tf_condacc.parity._report import Report
+    from tf_condacc.parity._setup import Run
 
 # A fault of this fraction of all updates of a variable must exceed the tolerance.
 _RESOLUTION = 0.1
-
-
-class Division(NamedTuple):
-    """How a setup divides a batch.
-
-    Attributes:
-        num_replicas: Number of replicas of a strategy.
-        num_micro_batches: Number of parts of a replica's part, or None if it is not known.
-    """
-
-    num_replicas: int = 1
-    num_micro_batches: int | None = None
-
-    @property
-    def num_parts(self) -> int:
-        """The number of parts, as far as it is known."""
-        return self.num_replicas * (self.num_micro_batches or 1)
 
 
 @dataclass(frozen=True)
@@ -43,40 +27,47 @@ class Facts:
     """What is known of a training and its setups, beside the weights.
 
     Attributes:
-        divisions: How the setups that divide batches do so.
+        divisions: The runs of the setups that divide batches.
         reduction: "mean" or "sum": how the loss is said to be reduced over examples.
+        is_of_v1: Whether the optimizer is one of ``tf.compat.v1.train``.
+        has_two_optimizers: Whether towers and synchronous replicas have an optimizer of their own.
         clipping: The settings by which the optimizer clips gradients, and their limits.
         sparse: Names of the variables with sparse gradients.
         unsummed: The weights of the baseline whose optimizer gets repeated rows, if it was run.
         examine: Function of a step and numbers of parts that computes the gradients of parts.
-        imitations: Function of a number of micro-batches and weights that yields what may be wrong
-            in a loop, and the weights that it would have then.
+        remarks: What was observed beside the weights: in each setup, and in the optimizer ("").
     """
 
-    divisions: Mapping[str, Division] = field(default_factory=dict)
+    divisions: Mapping[str, Run] = field(default_factory=dict)
     reduction: str = "mean"
+    is_of_v1: bool = False
+    has_two_optimizers: bool = False
     clipping: Mapping[str, float] = field(default_factory=dict)
     sparse: Sequence[str] = ()
     unsummed: Weights | None = None
     examine: Callable[[int, Collection[int]], Parts] | None = None
-    imitations: Callable[[int, Weights], Iterable[tuple[str, Weights]]] | None = None
+    remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def hints(report: Report, facts: Facts) -> list[str]:
     """Returns sentences about what the differences, or their absence, may mean."""
     found = [*_diverging(report)]
+    for setup, remarks in facts.remarks.items():
+        found += [f"{setup}: {remark}" if setup else remark for remark in remarks]
     baseline, *others = report.setups
-    if any(s not in report.groups[0] for s in others if s not in facts.divisions):
+    left = {each.first: each for each in report.differences if each.second == baseline}
+    rows = _difference_of_rows(report, facts)
+    found += _rows(report, facts, rows, left)
+    whole = [left[s] for s in others if s in left and s not in facts.divisions]
+    if all(_is_of_rows(each, facts, rows) for each in whole):
+        found += _divided(report, facts, left, rows)
+    else:
         found.append(
             "Setups that take the batch as a whole differ. The training uses random numbers, "
             "depends on the order of the examples or amplifies rounding errors, as Adam does, "
             "so that other differences mean little. Remove that for the comparison, or pass a "
             "tolerance."
         )
-    else:
-        left = {each.first: each for each in report.differences if each.second == baseline}
-        found += _rows(report, facts, left)
-        found += _divided(report, facts, left)
     return found + [*_coarse(report)]
 
 
@@ -88,25 +79,41 @@ def _diverging(report: Report) -> Iterator[str]:
             return
 
 
-def _rows(report: Report, facts: Facts, left: dict[str, Difference]) -> Iterator[str]:
-    """Yields sentences about repeated rows, and removes the differences that these explain."""
+def _difference_of_rows(report: Report, facts: Facts) -> Difference | None:
+    """Returns how the baseline differs if its optimizer gets repeated rows, or None."""
     if facts.unsummed is None:
-        return
-    baseline = report.setups[0]
+        return None
+    pair = facts.unsummed, report.weights[report.setups[0]]
+    return _difference.find(("", ""), report.variables, pair, report.limits)
 
-    def difference(weights: Weights, other: Weights) -> Difference | None:
-        return _difference.find(("", ""), report.variables, (weights, other), report.limits)
 
-    found = difference(facts.unsummed, report.weights[baseline])
-    if found is None:
+def _is_of_rows(difference: Difference, facts: Facts, rows: Difference | None) -> bool:
+    """Returns whether a difference may be due to repeated rows."""
+    return rows is not None and set(difference.differing) <= set(facts.sparse)
+
+
+def _rows(
+    report: Report, facts: Facts, rows: Difference | None, left: dict[str, Difference]
+) -> Iterator[str]:
+    """Yields sentences about repeated rows, and removes the differences that these explain."""
+    if rows is None or facts.unsummed is None:
         return
+    if facts.is_of_v1:
+        who = "Optimizers of tf.compat.v1.train sum them, so this one loses or alters rows."
+    else:
+        who = "Optimizers of Keras do so, and the setups of this package sum the rows for them."
     yield (
         f"Rows are repeated in the sparse gradients of {listed(facts.sparse)}. If they are not "
-        f"summed first, the optimizer computes other weights ({found.variable} differs by "
-        f"{found.amount:.3g} after step {found.step}), as optimizers of Keras do. The setups of "
-        "this package sum them."
+        f"summed first, the optimizer computes other weights ({rows.variable} differs by "
+        f"{rows.amount:.3g} after step {rows.step}). {who}"
     )
-    same = [s for s in left if difference(report.weights[s], facts.unsummed) is None]
+    same = [
+        setup
+        for setup in left
+        if not _difference.find(
+            ("", ""), report.variables, (report.weights[setup], facts.unsummed), report.limits
+        )
+    ]
     for setup in same:
         del left[setup]
     if same:
@@ -116,7 +123,9 @@ def _rows(report: Report, facts: Facts, left: dict[str, Difference]) -> Iterator
         )
 
 
-def _divided(report: Report, facts: Facts, left: dict[str, Difference]) -> Iterator[str]:
+def _divided(
+    report: Report, facts: Facts, left: dict[str, Difference], rows: Difference | None
+) -> Iterator[str]:
     """Yields sentences about setups that divide batches and differ from the baseline."""
     differing = [each for each in left.values() if each.first in facts.divisions and each.step > 0]
     if not differing:
@@ -142,30 +151,78 @@ def _divided(report: Report, facts: Facts, left: dict[str, Difference]) -> Itera
             f'of parts of a batch show. Pass Training(reduction="{kind}"), or return a '
             f"{facts.reduction}."
         )
+    found: dict[str, list[str]] = {}
     for each in differing:
         division = facts.divisions[each.first]
-        clips = facts.clipping and division.num_replicas > 1 and (parts is None or parts.clips)
-        cause = _imitated(report, each, division, facts) if kind == facts.reduction else None
-        if cause is not None:
-            yield f"{each.first}: {cause}. Weights that were computed with this fault are the same."
-        elif clips:
-            yield _clipped(each, division, facts)
-        elif kind == facts.reduction or not _explained(each.ratio, division, kind):
-            yield from _scaled(report, each, division, facts)
+        clips = division.num_replicas > 1 and (parts is None or parts.clips)
+        if kind == facts.reduction or (each.ratio and not _explained(each.ratio, division, kind)):
+            more = _causes_of_clipping(facts) if clips else []
+            names = [other.first for other in differing]
+            if text := _observed(report, each, facts, rows, names, more):
+                found.setdefault(text, []).append(each.first)
+    for text, setups in found.items():
+        yield f"{', '.join(setups)}: {text}"
 
 
-def _imitated(
-    report: Report, difference: Difference, division: Division, facts: Facts
-) -> str | None:
-    """Returns what is wrong in a loop if weights that are computed with this fault are the same."""
-    if facts.imitations is None or division.num_replicas > 1 or division.num_micro_batches == 1:
-        return None
-    weights = report.weights[difference.first]
-    for cause, imitated in facts.imitations(division.num_micro_batches or 2, weights):
-        pair = (weights, imitated)
-        if _difference.find(("", ""), report.variables, pair, report.limits) is None:
-            return cause
-    return None
+def _observed(
+    report: Report,
+    difference: Difference,
+    facts: Facts,
+    rows: Difference | None,
+    differing: Sequence[str],
+    causes: list[str],
+) -> str:
+    """Returns what was observed of a setup, and at most three causes, or "" if none fits."""
+    ratio, setup, division = difference.ratio, difference.first, facts.divisions[difference.first]
+    is_scaled = ratio is not None and 0 < ratio < np.inf and not _is(ratio, 1)
+    text = ""
+    if is_scaled and ratio is not None:
+        text = f"the ratio is {_fraction(ratio)}. "
+        if _holds_for(report, difference, difference.variable):
+            everywhere = all(_holds_for(report, difference, name) for name in report.variables)
+            causes += _causes_of_scale(ratio, division, facts, everywhere)
+        elif difference.variable in facts.sparse and ratio > 1:
+            return (
+                f"only some rows of {difference.variable} have this ratio, as when each "
+                "row of a sparse gradient is divided by the number of gradients that contain it "
+                '(reduction_type="MEAN" of sparse accumulators).'
+            )
+    in_sessions = {name for name, run in facts.divisions.items() if run.is_in_session}
+    if set(differing) == in_sessions < set(facts.divisions):
+        if facts.has_two_optimizers:
+            causes.append("the optimizers of `optimizer` and `v1_optimizer` are not equivalent")
+        causes.append(
+            "an operation of the optimizer lacks a control dependency: sessions run only what the "
+            "train operation depends on"
+        )
+    if not causes and _is_of_rows(difference, facts, rows):
+        causes.append("the optimizer loses or alters rows that are repeated in a gradient")
+    if not causes and division.num_replicas > 1 and not (ratio and _is(ratio, 1)):
+        causes += _causes_of_replicas(setup, facts, differing)
+    return f"{text}Probably {', or '.join(causes[:3])}." if causes else ""
+
+
+def _causes_of_clipping(facts: Facts) -> list[str]:
+    how = ", ".join(f"{name}={limit:g}" for name, limit in facts.clipping.items())
+    text = (
+        f"the optimizer clips the gradient of each replica ({how}), as those of Keras do under a "
+        "strategy, and adds them up"
+    )
+    return [text] if facts.clipping else []
+
+
+def _causes_of_replicas(setup: str, facts: Facts, differing: Sequence[str]) -> list[str]:
+    """Returns what may be wrong if only setups with several replicas differ."""
+    if facts.remarks.get(setup):
+        return ["the state of the optimizer is not mirrored"]
+    if any(facts.divisions[each].num_replicas == 1 for each in differing):
+        return []
+    return [
+        "the optimizer uses the gradient or the state of one replica where it needs that of all, "
+        "as for a norm (all_reduce it first)",
+        "the loss depends on the replica",
+        "the gradient of a replica is dropped or stale",
+    ]
 
 
 def _reduction_of(parts: Parts) -> str | None:
@@ -177,9 +234,9 @@ def _reduction_of(parts: Parts) -> str | None:
     return None
 
 
-def _explained(ratio: float | None, division: Division, kind: str | None) -> bool:
+def _explained(ratio: float, division: Run, kind: str | None) -> bool:
     """Returns whether the reduction of the loss explains the ratio of the updates."""
-    if not ratio or kind is None:
+    if kind is None:
         return True
     number = 1 / ratio if kind == "sum" else ratio
     if division.num_micro_batches is None:  # It may be any number.
@@ -187,48 +244,12 @@ def _explained(ratio: float | None, division: Division, kind: str | None) -> boo
     return _is(number, division.num_parts)
 
 
-def _clipped(difference: Difference, division: Division, facts: Facts) -> str:
-    how = ", ".join(f"{name}={limit:g}" for name, limit in facts.clipping.items())
-    text = (
-        f"{difference.first}: the optimizer clips gradients ({how}). Under a strategy, optimizers "
-        "of Keras clip the part of each replica and add the clipped parts, which are not the "
-        "clipped gradient of the batch."
-    )
-    if _is(difference.ratio, division.num_replicas):
-        text += (
-            f" A loss that is not divided by the number of replicas, {division.num_replicas}, "
-            "has the same effect; a comparison without clipping tells them apart."
-        )
-    return text
-
-
-def _scaled(
-    report: Report, difference: Difference, division: Division, facts: Facts
-) -> Iterator[str]:
-    """Yields a sentence about an update that is wrong by a number of replicas or micro-batches."""
-    ratio, setup = difference.ratio, difference.first
-    if ratio is None or ratio <= 0 or not np.isfinite(ratio):
-        return
-    if not _holds_for(report, difference, difference.variable):
-        if difference.variable in facts.sparse and ratio > 1:
-            yield (
-                f"{setup}: only some rows of {difference.variable} have this ratio, as when each "
-                "row of a sparse gradient is divided by the number of gradients that contain it "
-                '(reduction_type="MEAN" of sparse accumulators).'
-            )
-        return
-    everywhere = all(_holds_for(report, difference, name) for name in report.variables)
-    causes = [*_causes(ratio, division, facts.reduction, everywhere)]
-    if causes:
-        yield f"{setup}: the ratio is {_fraction(ratio)}. Probably {', or '.join(causes)}."
-
-
-def _causes(ratio: float, division: Division, reduction: str, everywhere: bool) -> Iterator[str]:
+def _causes_of_scale(ratio: float, division: Run, facts: Facts, everywhere: bool) -> Iterator[str]:
     """Yields what may cause the ratio of all updates of a variable.
 
     A wrong loss has the same effect `everywhere`, that is, on all variables.
     """
-    replicas, micro_batches = division
+    replicas, micro_batches = division.num_replicas, division.num_micro_batches
     too_large = (
         "the loss is not divided by the number of replicas, {} "
         "(Training(divided_by_replicas=True) is right only for a loss that divides by it)"
@@ -237,30 +258,34 @@ def _causes(ratio: float, division: Division, reduction: str, everywhere: bool) 
         "the loss is divided by the number of replicas, {}, twice (losses of keras.losses divide "
         "by it: pass Training(divided_by_replicas=True), or remove a division)"
     )
-    if reduction == "sum":
+    multiplied = "the optimizer sums over the replicas what is a mean, or multiplies by {}"
+    averaged = "the optimizer averages over the replicas, or divides by {}, what it must sum"
+    if facts.reduction == "sum":
         too_large = "the gradients of the {} replicas are added more than once"
         too_small = "the loss, a sum, is divided by the number of replicas, {}"
     summed = "the gradients of {} micro-batches are summed, not averaged"
     divided = "the gradients of {} micro-batches are divided by their number twice"
-    if reduction == "sum":
+    if facts.reduction == "sum":
         summed = "the gradients of {} micro-batches are added more than once"
         divided = "the gradients of {} micro-batches are averaged, not summed"
-    own: list[tuple[float, str]] = []
+    of_replicas: list[tuple[float, str]] = []
     if replicas > 1 and everywhere:
-        own += [(replicas, too_large.format(replicas)), (1 / replicas, too_small.format(replicas))]
+        of_replicas += [(replicas, too_large), (1 / replicas, too_small)]
+        of_replicas += [(replicas, multiplied), (1 / replicas, averaged)]
+    of_replicas = [(value, cause.format(replicas)) for value, cause in of_replicas]
     number = micro_batches
     if number is None:  # It may be any number.
         number = max(round(ratio), round(1 / ratio))
         told = f", if that is their number (give it as Run(num_micro_batches={number}))"
         summed, divided = summed + told, divided + told
-    others = [(number, summed.format(number)), (1 / number, divided.format(number))]
-    own += others if number > 1 else []
-    single = [cause for value, cause in own if _is(ratio, value)]
+    of_parts = [(number, summed.format(number)), (1 / number, divided.format(number))]
+    of_parts = of_parts if number > 1 else []
+    single = [cause for value, cause in of_replicas + of_parts if _is(ratio, value)]
     yield from single
     if single or not everywhere or micro_batches in (None, 1):
         return
-    for (one, first), (other, second) in itertools.product(own[:2], own[2:]):
-        if _is(ratio, one * other):
+    for (one, first), (other, second) in itertools.product(of_replicas[:2], of_parts):
+        if _is(ratio, one * other) and (one > 1) == (other > 1):
             yield f"{first}, and {second}"
 
 

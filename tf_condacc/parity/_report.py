@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -18,14 +17,13 @@ class ParityError(AssertionError):
 
     Args:
         report: The report.
-        note: A line below it.
 
     Attributes:
         report: The `Report`.
     """
 
-    def __init__(self, report: Report, note: str = "") -> None:
-        super().__init__(f"{report}\n{note}".rstrip())
+    def __init__(self, report: Report) -> None:
+        super().__init__(str(report))
         self.report = report
 
 
@@ -36,11 +34,7 @@ class Report:
     pairs.
 
     Args:
-        variables: Names of the variables.
-        weights: For each setup, the weights before the first and after each step.
-        limits: The tolerances, `[1 + steps, variables]`.
         facts: What else is known of the training and the setups, for hints.
-        left_out: The setups that were not run, and why.
 
     Attributes:
         setups: Names of the setups. The first is the baseline.
@@ -90,16 +84,6 @@ class Report:
         """
         if self.differences:
             raise ParityError(self)
-
-    def save_picture(self, path: str | Path) -> Path:
-        """Draws the differences from the baseline over the steps, and returns the path.
-
-        Raises:
-            ImportError: matplotlib is not installed.
-        """
-        from tf_condacc.parity import _picture
-
-        return _picture.save(self, Path(path))
 
     def __str__(self) -> str:
         lines = [self._headline()]

@@ -11,23 +11,20 @@ from tensorflow.compat import v1
 from tf_condacc._typing import GradientAndVariable
 
 
-def summed(optimizer: Any, pairs: Sequence[GradientAndVariable]) -> list[GradientAndVariable]:
-    """Sums the repeated rows of sparse gradients, over all replicas, for an optimizer of Keras.
+def for_optimizer(
+    optimizer: Any, pairs: Sequence[GradientAndVariable]
+) -> list[GradientAndVariable]:
+    """Returns gradients whose repeated rows are summed if the optimizer is one of Keras.
 
     Such optimizers, except plain gradient descent, take each of several ``tf.IndexedSlices`` rows
     of one index for a gradient of its own: they square or clip it before they add it to the others.
-    Optimizers of ``tf.compat.v1.train`` sum the rows themselves, so their gradients stay as they
-    are.
-
-    Args:
-        optimizer: The optimizer that will apply the gradients.
-        pairs: Gradients and their variables.
-
-    Returns:
-        The same pairs, with ``tf.IndexedSlices`` of unique rows.
+    Optimizers of ``tf.compat.v1.train`` sum the rows themselves.
     """
-    if isinstance(optimizer, v1.train.Optimizer):
-        return list(pairs)
+    return list(pairs) if isinstance(optimizer, v1.train.Optimizer) else summed(pairs)
+
+
+def summed(pairs: Sequence[GradientAndVariable]) -> list[GradientAndVariable]:
+    """Returns gradients with the sums of the repeated rows of all replicas."""
     return [
         (
             _sum_on_first_replica(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient,

@@ -32,6 +32,8 @@ class Run:
         num_micro_batches: Number of parts of a replica's batch whose gradients it accumulates, or
             None if unknown. If updates differ by this factor, or by the number of replicas, the
             report names possible causes.
+        remarks: Function that returns what was observed beside the weights, as sentences. It is
+            called after the last step.
 
     Raises:
         ValueError: A number is lower than 1.
@@ -43,12 +45,23 @@ class Run:
     close: Callable[[], Any] = _nothing
     num_replicas: int = 1
     num_micro_batches: int | None = None
+    remarks: Callable[[], Sequence[str]] = tuple
 
     def __post_init__(self) -> None:
         for name in ("num_replicas", "num_micro_batches"):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ValueError(f"Run: expected {name} of at least 1, got {number}")
+
+    @property
+    def num_parts(self) -> int:
+        """The number of parts of a batch, as far as it is known."""
+        return self.num_replicas * (self.num_micro_batches or 1)
+
+    @property
+    def is_in_session(self) -> bool:
+        """True if the variables are those of a graph, which runs in a session."""
+        return any(getattr(each, "graph", None) is not None for each in self.variables)
 
     def weights(self) -> list[np.ndarray]:
         """Returns copies of the current values of the variables."""

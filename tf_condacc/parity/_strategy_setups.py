@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from tf_condacc import GradientAccumulator
-from tf_condacc._typing import GradientAndVariable, Nested
+from tf_condacc._typing import Nested
 from tf_condacc.parity import _batches, _rows
+from tf_condacc.parity._optimizers import unequal_state
 from tf_condacc.parity._setup import Run, Setup, on_cpu
 from tf_condacc.parity._training import Training
 
@@ -25,18 +26,16 @@ def big_batch() -> Setup:
     """Returns the setup that takes each batch as a whole. It is the baseline of comparisons.
 
     Its optimizer gets one gradient of each batch. Rows that repeat in a sparse gradient are summed
-    first, because optimizers of Keras compute other updates from repeated rows than from their sum.
+    first, because optimizers of Keras compute other updates from repeated rows than from their sum,
+    and others may do so by mistake.
     """
     return Setup("one big batch", _whole(lambda nested: nested), divides=False)
 
 
 def unsummed_batch() -> Setup:
     """Returns the setup that is like `big_batch`, but leaves repeated rows to the optimizer."""
-    return Setup(
-        "one big batch with repeated rows",
-        _whole(lambda nested: nested, sums_rows=False),
-        divides=False,
-    )
+    begin = _whole(lambda nested: nested, sums_rows=False)
+    return Setup("one big batch with repeated rows", begin, divides=False)
 
 
 def reversed_batch() -> Setup:
@@ -57,7 +56,7 @@ def _whole(order: Callable[[Nested], Nested], sums_rows: bool = True) -> Callabl
         @tf.function
         def step(features: Nested, labels: Nested) -> None:
             pairs = training.gradients(model, features, labels)
-            optimizer.apply_gradients(_rows.summed(optimizer, pairs) if sums_rows else pairs)
+            optimizer.apply_gradients(_rows.summed(pairs) if sums_rows else pairs)
 
         return Run(model.variables, lambda features, labels: step(order(features), order(labels)))
 
@@ -110,12 +109,12 @@ def under(
         new_strategy: Function that returns the strategy, in whose scope the model is built.
         name: Name of the setup in reports.
         num_micro_batches: Number of equal parts of a replica's part. If there are several, a
-            `GradientAccumulator` makes one update of their gradients, and all variables must have
-            gradients.
+            `GradientAccumulator` makes one update of their gradients.
 
     Raises:
         ValueError: When the training begins: the strategy is a ``ParameterServerStrategy``, under
             which the training would run on the coordinator alone.
+        RuntimeError: In a step: not all replicas of the strategy took part in it.
     """
 
     def begin(training: Training) -> Run:
@@ -123,8 +122,8 @@ def under(
         if isinstance(strategy, tf.distribute.ParameterServerStrategy):
             raise ValueError(
                 f"{name}: the training would run on the coordinator of the ParameterServerStrategy "
-                "alone, and not on its workers. Write a Setup that schedules steps on them with a "
-                "ClusterCoordinator."
+                "alone, and not on its workers. Use parity.parameter_servers, or write a Setup "
+                "that schedules steps on them with a ClusterCoordinator."
             )
         reduction = training.reduction.upper()
         with strategy.scope():
@@ -137,40 +136,42 @@ def under(
         if training.reduction == "sum" or training.divided_by_replicas:
             divisor = 1
 
-        def replica_step(features: Nested, labels: Nested) -> None:
+        def replica_step(features: Nested, labels: Nested) -> tf.Tensor:
             pairs = training.gradients(model, features, labels, divisor)
             if apply is None:
-                optimizer.apply_gradients(_rows.summed(optimizer, pairs))
+                optimizer.apply_gradients(_rows.for_optimizer(optimizer, pairs))
             else:
-                _check_complete(pairs, model.variables, name)
-                apply(optimizer, [gradient for gradient, _ in pairs])
+                given = {id(variable): gradient for gradient, variable in pairs}
+                apply(optimizer, [given.get(id(variable)) for variable in model.variables])
+            context = tf.distribute.get_replica_context()
+            this = tf.one_hot(context.replica_id_in_sync_group, number)
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, this)
 
         @tf.function
-        def step(features: Nested, labels: Nested) -> None:
-            strategy.run(replica_step, (features, labels))
+        def step(features: Nested, labels: Nested) -> tf.Tensor:
+            counts = strategy.run(replica_step, (features, labels))
+            return strategy.experimental_local_results(counts)[0]
 
         def split_step(features: Nested, labels: Nested) -> None:
             parts = _batches.split(features, labels, number * num_micro_batches, name)
             for micro_batch in range(num_micro_batches):
-                step(*_distributed(strategy, parts[micro_batch::num_micro_batches]))
+                counts = step(*_distributed(strategy, parts[micro_batch::num_micro_batches]))
+                if (counts.numpy() != 1).any():
+                    raise RuntimeError(
+                        f"{name}: expected that each of {number} replicas takes part in a step "
+                        f"once, got {counts.numpy().astype(int).tolist()} times. The strategy does "
+                        "not train on the replicas that it claims to have."
+                    )
 
         return Run(
-            model.variables, split_step, num_replicas=number, num_micro_batches=num_micro_batches
+            model.variables,
+            split_step,
+            num_replicas=number,
+            num_micro_batches=num_micro_batches,
+            remarks=lambda: unequal_state(optimizer),
         )
 
     return Setup(name, begin)
-
-
-def _check_complete(
-    pairs: Sequence[GradientAndVariable], variables: Sequence[Any], setup: str
-) -> None:
-    found = {id(variable) for _, variable in pairs}
-    missing = [variable.name for variable in variables if id(variable) not in found]
-    if missing:
-        raise ValueError(
-            f"{setup}: expected gradients of all variables, got none of {', '.join(missing)}. The "
-            "loss does not use them. Micro-batches under a strategy need a loss that does."
-        )
 
 
 def _distributed(strategy: tf.distribute.Strategy, parts: list[Any]) -> Any:

@@ -17,27 +17,15 @@ class Tolerance:
     """The difference of weights that rounding errors explain, for each step and variable.
 
     Let u be the unit roundoff of a variable's data type (half its machine epsilon; 6e-8 for
-    float32) and N the number of examples in a batch. Setups that compute the same real numbers
-    differ by rounding errors of two kinds, which step s adds:
-
-    - The update is rounded when it is added to the weight: at most u·|w| for each setup.
-    - The gradient is a sum over N examples, which each setup groups differently. The error of such
-      a sum is at most N·u times the sum of the magnitudes, whatever the order. The magnitudes are
-      not known; the largest update of any variable stands for them. It must not be the update of
-      the variable itself, which may be small because its summands cancel each other.
-
-    As long as a training does not diverge, an error of one step does not grow in later ones, and
-    errors add up. The tolerance after step t is therefore::
+    float32), N the number of examples in a batch, and w the weights of one big batch. The tolerance
+    after step t is::
 
         factor · u · sum over s = 1 … t of (max |w_s| + N · max |w_s - w_(s-1)|)
 
-    The weights w are those of one big batch. The factor stands for what the bound leaves out: the
-    rounding of the forward and backward pass, about the same amount for each layer, and an
-    optimizer that multiplies it, such as momentum.
-
-    The bound fails for Adam-like optimizers when a gradient consists only of rounding errors,
-    because they turn it into a full-size update. It does not hold for trainings that diverge,
-    either. In both cases the weights of `reversed_batch` exceed the tolerance.
+    The first term is the rounding of a weight. The second bounds the error of a sum of N gradients,
+    with the largest update of any variable for their magnitudes: a variable's own update may be
+    small because its summands cancel each other. The page docs/guides/parity.md says when the bound
+    does not hold.
 
     Args:
         factor: The factor.

@@ -82,10 +82,14 @@ class Training:
         object.__setattr__(self, "batches", _batches.checked(self.batches))
 
     @functools.cached_property
-    def _initial(self) -> list[np.ndarray]:
+    def initial(self) -> list[np.ndarray]:
         """The initial values of the trainable variables, in the order in which they are made."""
         with tf.init_scope():
             return [variable.numpy() for variable in _record(self.build).variables]
+
+    def adopt(self, initial: list[np.ndarray], batches: list[tuple[Nested, Nested]]) -> None:
+        """Takes over the initial values and the batches of another process."""
+        self.__dict__.update(initial=initial, batches=batches)
 
     def new_model(self) -> Model:
         """Builds the model, with the same initial values of its variables each time.
@@ -93,7 +97,7 @@ class Training:
         Raises:
             ValueError: No trainable variable was made, or other variables than the first time.
         """
-        built = _record(self.build, self._initial)
+        built = _record(self.build, self.initial)
         as_of_keras = tf.executing_eagerly() and not self.is_of_v1
         variables = _trained(built, as_of_keras)
         if not variables:

@@ -10,13 +10,12 @@ It splits the CPU into logical devices before the tests are collected. The ini o
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tf_condacc.parity import Report, assert_parity, use_logical_cpus
+from tf_condacc.parity import assert_parity, use_logical_cpus
+from tf_condacc.parity._report import Report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,9 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(name="assert_parity")
-def assert_parity_with_picture(tmp_path: Path) -> Callable[..., Report]:
-    """Returns `tf_condacc.parity.assert_parity`, which draws a picture of a failure.
-
-    The picture is in the temporary folder of the test, and the error gives its path.
-    """
-    return functools.partial(assert_parity, picture=tmp_path / "parity.png")
+def assert_parity_of_the_package() -> Callable[..., Report]:
+    """Returns `tf_condacc.parity.assert_parity`."""
+    return assert_parity
