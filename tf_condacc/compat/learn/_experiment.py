@@ -116,10 +116,14 @@ class Experiment:
         self._checkpoint_and_export = checkpoint_and_export
         self._check_interval_secs = check_interval_secs or 0
 
-    estimator = property(lambda self: self._operations.estimator)
-    eval_metrics = property(lambda self: self._operations.metrics)
-    train_steps = property(lambda self: self._operations.train_steps)
-    eval_steps = property(lambda self: self._operations.eval_steps)
+    estimator = property(lambda self: self._operations.estimator, doc="The argument of this name.")
+    eval_metrics = property(lambda self: self._operations.metrics, doc="The argument of this name.")
+    train_steps = property(
+        lambda self: self._operations.train_steps, doc="The argument of this name."
+    )
+    eval_steps = property(
+        lambda self: self._operations.eval_steps, doc="The argument of this name."
+    )
 
     def extend_train_hooks(self, additional_hooks: Iterable[v1.train.SessionRunHook]) -> None:
         """Adds hooks to those of training."""
