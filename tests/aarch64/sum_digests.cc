@@ -128,7 +128,7 @@ void PrintSparseSum(const char* name, ElementType type, Draws& draws) {
   for (size_t k = 0; k < num_gradients; ++k) {
     Gradient gradient = SparseGradient<T>(width, NumParts(type), draws);
     if (has_weights) gradient.weight = draws.Below(1000) / 300.0;
-    CONDACC_INVARIANT(sum->Check(gradient).ok());
+    CONDACC_INVARIANT(sum->Check(gradient, /*early=*/nullptr).ok());
     const Status prepared = sum->Supply(Missing::kKeptCopy, workspace, &gradient);
     CONDACC_INVARIANT(prepared.ok());
     sum->Append(std::move(gradient));
@@ -138,7 +138,7 @@ void PrintSparseSum(const char* name, ElementType type, Draws& draws) {
     const bool has_folded = sum->EndFold();
     CONDACC_INVARIANT(has_folded);
   }
-  const Status prepared = sum->PrepareFinish(workspace);
+  const Status prepared = sum->PrepareFinish({}, workspace);
   CONDACC_INVARIANT(prepared.ok());
   const Value value = sum->Finish(workspace);
   CONDACC_INVARIANT(value.failure.ok());
