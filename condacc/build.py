@@ -465,8 +465,7 @@ class Build:
         options = [*compile_options(self._options, folder), *self._tensorflow.compile_flags, _QUIET]
         # Whole paths, because a relative one would first be looked for in the current folder.
         includes = [word for file in files for word in ("-include", str(file.resolve()))]
-        # Headers that `last` includes come before the sources.
-        return [*options, f"-I{self._sources}", *last, *includes, "-x", "c++", os.devnull]
+        return [*options, f"-I{self._sources}", *includes, "-x", "c++", os.devnull, *last]
 
     def _compile_all(self, scratch: Path) -> list[str]:
         """Returns the paths of the objects."""

@@ -15,16 +15,11 @@ FOLDERS = ("dense", "math", "memory", "sparse")
 _STRICT_FUNCTIONS = ("mmap", "munmap", "madvise", "mincore", "mremap")
 
 
-def _included(*headers: str) -> list[str]:
-    """Returns the options that put stand-ins of tests/cc in the place of headers of the core."""
-    return [option for name in headers for option in ("-include", str(TESTS / name))]
-
-
-# They are those of cc/core/stand_ins.bzl.
-_CHECKED = _included("stand_ins/cond_var.h", "stand_ins/timer_queue.h")
-_EXPLORED = _included(
-    *(f"explorer/stand_ins/{name}.h" for name in ("mutex", "timer_queue", "reached"))
-)
+# Stand-ins for headers of the core, which are those of cc/core/stand_ins.bzl.
+_CHECKED = [TESTS / "stand_ins" / f"{name}.h" for name in ("cond_var", "timer_queue")]
+_EXPLORED = [
+    TESTS / "explorer" / "stand_ins" / f"{name}.h" for name in ("mutex", "timer_queue", "reached")
+]
 _NO_TENSORFLOW = build.TensorFlow("2.21.0", [], [])  # The core does not use it.
 
 
@@ -34,11 +29,13 @@ class Part(NamedTuple):
     Attributes:
         folder: The folder of ``cc`` whose options they are compiled with.
         files: The sources.
+        stand_ins: Headers that come before them.
         options: Further options.
     """
 
     folder: str
     files: Sequence[Path]
+    stand_ins: Sequence[Path] = ()
     options: Sequence[str] = ()
 
 
@@ -73,7 +70,7 @@ def test_parts() -> dict[str, Part]:
         "explored": Part("core", _sources_of("core"), _EXPLORED),
         "explorer": Part("tests", explorer, _EXPLORED),
         # A jump between stacks would be refused if it were checked.
-        "fibers": Part("tests", _sources("explorer", "fibers/*.cc"), ["-U_FORTIFY_SOURCE"]),
+        "fibers": Part("tests", _sources("explorer", "fibers/*.cc"), (), ["-U_FORTIFY_SOURCE"]),
     }
 
 
@@ -141,7 +138,7 @@ def make(
         # Tests are compiled with -O1, which takes less time.
         level = ["-O1"] if part.folder == "tests" else []
         last = ("-DCONDACC_CHECK_INVARIANTS", *part.options, "-c", "-o", str(folder / f"{name}.o"))
-        recipe.compile(part.folder, part.files, *level, *last)
+        recipe.compile(part.folder, [*part.stand_ins, *part.files], *level, *last)
 
     def link(name: str) -> Path:
         program = programs[name]
