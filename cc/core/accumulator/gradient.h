@@ -13,7 +13,7 @@
 
 namespace condacc {
 
-// What a sum needs of a gradient to add it.
+// The parts of a gradient that a sum keeps until it adds them.
 struct Addend {
   Buffer values;  // [...], or [n, d1, ...] if sparse
   // The values are already multiplied by the weight. A mean is divided by the sum of the weights.

@@ -12,7 +12,7 @@
 namespace condacc {
 namespace {
 
-// Of a tensor's buffer: its object, and what the alignment of its memory to 64 bytes costs.
+// Bytes of a tensor's buffer beside its data: its object, and the alignment to 64 bytes.
 constexpr size_t kBufferBytes = 144;
 // Counted for each gradient, even without rows: a node of a list, as the allocator rounds it, and
 // the buffers of indices and values.

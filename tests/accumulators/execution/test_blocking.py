@@ -1,6 +1,6 @@
 """Tests of waiting takes: they hold no thread, and are served in the order in which they came.
 
-What happens when one is cancelled is in test_cancellation.py.
+The tests of cancelled takes are in test_cancellation.py.
 """
 
 from __future__ import annotations

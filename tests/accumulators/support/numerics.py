@@ -85,5 +85,6 @@ def assert_same_specials(got: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(np.signbit(got)[signed], np.signbit(expected)[signed])
 
 
-# How many times a float16 is added, the number, and the mean if each addition is rounded.
+# Each row has how many times a float16 is added, the float16, and the mean that rounding after each
+# addition would give.
 HALF_CASES = {(4096, 1.0): 0.5, (4096, 0.1): 0.0625, (3, 30000.0): np.inf, (66000, 1.0): 0.0}
